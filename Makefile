@@ -1,0 +1,42 @@
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test fast check golden bench clean
+
+help: ## show what each target does
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## make the environment in .venv (demo and test call it themselves)
+
+$(STAMP): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "installing viewkeep and what its tests need into .venv …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $(STAMP)
+
+demo: $(STAMP) ## a small shop: views created, tables changed, views refreshed, each proven equal to its query
+	@$(BIN)/viewkeep demo
+
+test: $(STAMP) ## style, types, layers, and every test
+	@$(MAKE) --no-print-directory check
+	@$(BIN)/python -m pytest -n auto -q
+
+fast: $(STAMP) ## the tests without the long property runs (about a minute)
+	@$(BIN)/python -m pytest -n auto -q -m "not slow"
+
+check: $(STAMP) ## ruff, mypy --strict, the import contract
+	@$(BIN)/ruff check src tests bench
+	@$(BIN)/ruff format --check src tests bench
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+golden: $(STAMP) ## rewrite the golden files from what the compiler says now; read the diff before you commit it
+	@VIEWKEEP_REWRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/test_golden.py
+
+bench: $(STAMP) ## refresh against recompute on DuckDB, in one run (several minutes); see bench/README.md
+	@$(BIN)/python -m bench
+
+clean: ## remove the environment and caches
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

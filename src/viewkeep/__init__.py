@@ -1,0 +1,53 @@
+"""viewkeep: materialized views kept fresh by computing only what changed."""
+
+from __future__ import annotations
+
+from viewkeep.catalog import TableName
+from viewkeep.emit.program import whole_program
+from viewkeep.engine.duckdb import DuckDBEngine
+from viewkeep.errors import ConnectError, ViewkeepError
+from viewkeep.runtime.compiled import compile_view
+from viewkeep.runtime.keeper import Keeper
+from viewkeep.runtime.reports import RefreshReport, VerifyReport, ViewStatus
+from viewkeep.sql.parse import split
+from viewkeep.sql.schema import read_schema
+from viewkeep.sql.statements import CreateView, recognise
+
+__version__ = "0.1.0.dev0"
+__all__ = ["Keeper", "RefreshReport", "VerifyReport", "ViewStatus", "ViewkeepError", "compile", "connect"]
+
+
+def connect(url: str) -> Keeper:
+    """Open a database: `duckdb:///file.duckdb`, or `duckdb://` for one in memory.
+
+    >>> keeper = connect("duckdb://")
+    >>> keeper.sql("CREATE TABLE t (a INT); INSERT INTO t VALUES (1), (2)")
+    >>> keeper.sql("CREATE MATERIALIZED VIEW v AS SELECT SUM(a) AS total FROM t")
+    >>> keeper.sql("INSERT INTO t VALUES (40)")
+    >>> keeper.refresh("v").strategy
+    'classical'
+    >>> keeper.query("SELECT total FROM v").to_pylist()
+    [{'total': Decimal('43')}]
+    """
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        raise ConnectError(f"{url!r} is not a connection", hint="write duckdb:///file.duckdb, or duckdb:// for memory")
+    if scheme == "duckdb":
+        # duckdb:///x is the relative file x, duckdb:////x the absolute file /x, as in SQLAlchemy.
+        return Keeper(DuckDBEngine(rest))
+    raise ConnectError(f"engine {scheme!r} is not available", hint="available: duckdb")
+
+
+def compile(schema_sql: str, view_sql: str, dialect: str = "duckdb") -> list[str]:
+    """The maintenance program of a view, with no engine running.
+
+    >>> schema = "CREATE TABLE t (a INT, b INT)"
+    >>> len(compile(schema, "CREATE MATERIALIZED VIEW v AS SELECT a, SUM(b) AS s FROM t GROUP BY a"))
+    9
+    """
+    catalog = read_schema(schema_sql, dialect)
+    statement = next(iter(split(view_sql, dialect)), None)
+    own = recognise(statement, dialect) if statement else None
+    create = own if isinstance(own, CreateView) else CreateView(TableName("view"), view_sql)
+    compiled = compile_view(create.name, create.query, catalog, dialect)
+    return whole_program(compiled, [catalog.get(s) for s in compiled.sources], dialect)

@@ -1,0 +1,1 @@
+"""Plan → SQL, one CTE an operator, in the dialect of the engine."""

@@ -1,0 +1,78 @@
+"""Capturing the changes of a base table: a log, and triggers that fill it.
+
+    log: version | weight | the table's columns
+
+The triggers leave the version empty; a refresh seals what it can see under its own version. A
+number drawn when the change is made would not do: a transaction that commits late would bring in
+numbers that a refresh has already passed.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from viewkeep.catalog import Table, TableName
+from viewkeep.emit.select import identifier, table
+from viewkeep.strategy import names
+
+_EVENTS = (("insert", "INSERT"), ("delete", "DELETE"), ("update", "UPDATE"))
+
+
+def trigger_name(source: TableName, event: str) -> str:
+    return f"_vk_{event}_{source}"
+
+
+def capture_sql(source: Table, dialect: str) -> list[str]:
+    """Statements that start capture."""
+    if dialect == "spark":
+        return []  # the table's own Delta log says what changed, whoever wrote it
+    log = names.log(source.name)
+    columns = [c.name for c in source.columns]
+    fields = [f"{_quote(names.VERSION, dialect)} BIGINT", f"{_quote(names.WEIGHT, dialect)} INTEGER NOT NULL"]
+    fields += [f"{_quote(c.name, dialect)} {_type(c.type, dialect)}" for c in source.columns]
+    statements = [f"CREATE TABLE {_table(log, dialect)} ({', '.join(fields)})"]
+    listed = ", ".join(_quote(c, dialect) for c in columns)
+    target = f"{_table(log, dialect)} ({_quote(names.WEIGHT, dialect)}, {listed})"
+    insert = f"INSERT INTO {target} SELECT 1, {listed} FROM new_rows"
+    delete = f"INSERT INTO {target} SELECT -1, {listed} FROM old_rows"
+    update = f"INSERT INTO {target} SELECT -1, {listed} FROM old_rows UNION ALL SELECT 1, {listed} FROM new_rows"
+    bodies = {"INSERT": (insert, ("NEW",)), "DELETE": (delete, ("OLD",)), "UPDATE": (update, ("OLD", "NEW"))}
+    for event, word in _EVENTS:
+        body, transitions = bodies[word]
+        statements += _trigger(source.name, event, word, body, transitions, dialect)
+    return statements
+
+
+def release_sql(source: TableName, dialect: str) -> list[str]:
+    """Statements that end capture."""
+    statements = [
+        f"DROP TRIGGER IF EXISTS {_quote(trigger_name(source, event), dialect)} ON {_table(source, dialect)}"
+        for event, _ in _EVENTS
+    ]
+    return [*statements, f"DROP TABLE IF EXISTS {_table(names.log(source), dialect)}"]
+
+
+def _trigger(source: TableName, event: str, word: str, body: str, transitions: tuple[str, ...], dialect: str) -> list[str]:
+    name = _quote(trigger_name(source, event), dialect)
+    referencing = " ".join(f"{t} TABLE AS {t.lower()}_rows" for t in transitions)
+    head = f"CREATE TRIGGER {name} AFTER {word} ON {_table(source, dialect)} REFERENCING {referencing} FOR EACH STATEMENT"
+    if dialect != "postgres":
+        return [f"{head} {body}"]
+    function = _table(TableName(f"capture_{event}_{source}", names.SCHEMA), dialect)
+    return [
+        f"CREATE FUNCTION {function}() RETURNS TRIGGER LANGUAGE plpgsql AS $capture$ "
+        f"BEGIN {body}; RETURN NULL; END $capture$",
+        f"{head} EXECUTE FUNCTION {function}()",
+    ]
+
+
+def _quote(name: str, dialect: str) -> str:
+    return identifier(name).sql(dialect=dialect)
+
+
+def _table(name: TableName, dialect: str) -> str:
+    return table(name).sql(dialect=dialect)
+
+
+def _type(text: str, dialect: str) -> str:
+    return exp.DataType.build(text, dialect="duckdb", udt=True).sql(dialect=dialect)

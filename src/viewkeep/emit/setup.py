@@ -1,0 +1,42 @@
+"""The statements that make a view: its backing table, its log, and the view its user reads."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from viewkeep.catalog import TableName
+from viewkeep.emit.select import identifier, table
+from viewkeep.emit.statements import query_sql, table_as, view_as
+from viewkeep.strategy import names
+from viewkeep.strategy.layout import GroupLayout, Layout
+
+
+def contents_query(layout: Layout, dialect: str, text: str | None) -> exp.Expr:
+    """The view's stored rows from scratch; `text` is the user's query where the view has no plan."""
+    if text is None:
+        return query_sql(layout.contents, layout.columns, dialect)
+    inner = exp.maybe_parse(text, dialect=dialect).subquery("query")
+    inner.args["alias"].set("columns", [identifier(c) for c in layout.columns])
+    return exp.select("*").from_(inner)
+
+
+def setup_sql(layout: Layout, dialect: str, text: str | None = None) -> list[str]:
+    backing, log = names.backing(layout.view), names.log(layout.view)
+    weighted = not (isinstance(layout, GroupLayout) and layout.state.additive)
+    head = [exp.alias_(exp.cast(exp.Literal.number(0), "BIGINT"), identifier(names.VERSION))]
+    if weighted:
+        head.append(exp.alias_(exp.cast(exp.Literal.number(1), "INT"), identifier(names.WEIGHT)))
+    columns = [exp.column(identifier(c)) for c in layout.columns]
+    empty = exp.select(*head, *columns).from_(table(backing)).limit(0)
+    shown = query_sql(layout.above, layout.output, dialect)
+    statements = [table_as(backing, contents_query(layout, dialect, text)), table_as(log, empty), view_as(layout.view, shown)]
+    return [s.sql(dialect=dialect, pretty=True) for s in statements]
+
+
+def teardown_sql(view: TableName, dialect: str) -> list[str]:
+    dropped = [(view, "VIEW"), (names.backing(view), "TABLE"), (names.log(view), "TABLE")]
+    return [_drop(name, kind).sql(dialect=dialect) for name, kind in dropped]
+
+
+def _drop(name: TableName, kind: str) -> exp.Drop:
+    return exp.Drop(tables=[table(name)], kind=kind, exists=True)

@@ -1,0 +1,161 @@
+"""DuckDB: an embedded database in one file, or in memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from viewkeep.catalog import Catalog, Column, ForeignKey, Key, Kind, Table, TableName
+from viewkeep.engine.protocol import EngineFacts
+from viewkeep.errors import ConnectError, EngineError
+
+_DEFAULT_SCHEMA = "main"
+
+
+class DuckDBEngine:
+    facts = EngineFacts(dialect="duckdb", time_travel=False)
+
+    def __init__(self, path: str) -> None:
+        """`path` is a file, made if it is not there; empty for a database in memory."""
+        if path and not Path(path).expanduser().parent.is_dir():
+            raise ConnectError(f"folder {str(Path(path).parent)!r} does not exist", hint="make it first")
+        try:
+            self.connection = duckdb.connect(str(Path(path).expanduser()) if path else ":memory:")
+        except duckdb.Error as error:
+            text = str(error).splitlines()[0]
+            if "lock" in text.lower():
+                raise ConnectError(
+                    f"database {path!r} is open in another process", hint="close it there; DuckDB allows one writer"
+                ) from None
+            raise ConnectError(f"database {path!r} cannot be opened: {text}") from None
+        self.lock = threading.RLock()
+        self._depth = 0
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        try:
+            return self.connection.execute(sql, parameters or None).fetchall()  # type: ignore[no-any-return]
+        except duckdb.Error as error:
+            raise translate(error) from error
+
+    def arrow(self, sql: str, parameters: Sequence[Any] = ()) -> pa.Table:
+        try:
+            relation = self.connection.sql(sql, params=list(parameters) or None)
+            return relation.to_arrow_table() if relation is not None else pa.table({})
+        except duckdb.Error as error:
+            raise translate(error) from error
+
+    @contextmanager
+    def transaction(self) -> Iterator[bool]:
+        with self.lock:
+            began = self._depth == 0 and self._begin()
+            self._depth += 1
+            try:
+                yield began
+                if began:
+                    self.execute("COMMIT")
+            except BaseException:
+                if began:
+                    self._roll_back()
+                raise
+            finally:
+                self._depth -= 1
+
+    def _begin(self) -> bool:
+        try:
+            self.connection.execute("BEGIN")
+        except duckdb.TransactionException as error:
+            if "within a transaction" in str(error):
+                return False  # the user has one open: join it
+            raise translate(error) from error
+        return True
+
+    def _roll_back(self) -> None:
+        try:
+            self.connection.execute("ROLLBACK")
+        except duckdb.Error:
+            pass  # a failed COMMIT has rolled back already
+
+    @contextmanager
+    def bound(self, name: str, data: pa.Table) -> Iterator[None]:
+        self.connection.register(name, data)
+        try:
+            yield
+        finally:
+            self.connection.unregister(name)
+
+    def is_conflict(self, error: BaseException) -> bool:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, duckdb.TransactionException):
+            cause = cause.__cause__
+        return cause is not None
+
+    def catalog(self) -> Catalog:
+        columns: dict[tuple[str, str, bool], list[Column]] = {}
+        for schema, table, temporary, name, type_, nullable in self.execute(
+            "SELECT schema_name, table_name, database_name = 'temp', column_name, data_type, is_nullable "
+            "FROM duckdb_columns() WHERE NOT internal AND database_name IN (current_database(), 'temp') "
+            "ORDER BY schema_name, table_name, column_index"
+        ):
+            columns.setdefault((schema, table, temporary), []).append(Column(name, type_, nullable))
+        keys: dict[TableName, list[Key]] = {}
+        foreign: dict[TableName, list[ForeignKey]] = {}
+        for schema, table, kind, names, parent, parent_columns in self.execute(
+            "SELECT schema_name, table_name, constraint_type, constraint_column_names, referenced_table, "
+            "referenced_column_names FROM duckdb_constraints() WHERE database_name = current_database()"
+        ):
+            name = _name(schema, table)
+            if kind in ("PRIMARY KEY", "UNIQUE"):
+                keys.setdefault(name, []).append(Key(tuple(names)))
+            elif kind == "FOREIGN KEY" and parent:
+                found = ForeignKey(tuple(names), _name(schema, parent), tuple(parent_columns))
+                foreign.setdefault(name, []).append(found)
+        definitions = {
+            (schema, view): sql
+            for schema, view, sql in self.execute(
+                "SELECT schema_name, view_name, sql FROM duckdb_views() "
+                "WHERE NOT internal AND database_name = current_database()"
+            )
+        }
+        tables = []
+        for (schema, table, temporary), found_columns in columns.items():
+            name, definition = _name(schema, table), definitions.get((schema, table))
+            kind = Kind.TEMPORARY if temporary else Kind.PLAIN_VIEW if definition else Kind.BASE
+            tables.append(
+                Table(
+                    name,
+                    tuple(found_columns),
+                    kind,
+                    tuple(keys.get(name, ())) if kind is Kind.BASE else (),
+                    tuple(foreign.get(name, ())) if kind is Kind.BASE else (),
+                    definition,
+                )
+            )
+        # A temporary table hides a permanent one of its name, as it does in DuckDB itself.
+        return Catalog.of(sorted(tables, key=lambda t: t.kind is Kind.TEMPORARY))
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def _name(schema: str, table: str) -> TableName:
+    return TableName(table, None if schema == _DEFAULT_SCHEMA else schema)
+
+
+def translate(error: duckdb.Error) -> EngineError:
+    """DuckDB's message without its picture of the text, and a hint where viewkeep knows better."""
+    text = str(error).split("\n\nLINE")[0].strip()
+    hint = None
+    if "MERGE INTO is not supported on tables with triggers" in text:
+        hint = "the table feeds a materialized view: write the MERGE as DELETE and INSERT in one transaction"
+    elif "ON CONFLICT DO UPDATE is not yet supported" in text:
+        hint = "the table feeds a materialized view: write the upsert as DELETE and INSERT in one transaction"
+    elif "Could not set lock" in text:
+        hint = "close the database in the other process"
+    return EngineError(" ".join(text.split()), hint=hint)
+

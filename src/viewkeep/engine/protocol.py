@@ -1,0 +1,49 @@
+"""What viewkeep asks of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from viewkeep.catalog import Catalog
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """What is true of an engine, whatever database it has open."""
+
+    dialect: str
+    time_travel: bool
+
+
+class Engine(Protocol):
+    facts: EngineFacts
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run one statement; its rows, or the count of rows it changed, as tuples."""
+        ...
+
+    def arrow(self, sql: str, parameters: Sequence[Any] = ()) -> pa.Table:
+        """Run one query."""
+        ...
+
+    def transaction(self) -> AbstractContextManager[bool]:
+        """All statements inside happen or none does. Inside an open transaction it joins that one and
+        gives False: then nothing can be tried again from here."""
+        ...
+
+    def bound(self, name: str, data: pa.Table) -> AbstractContextManager[None]:
+        """Make an Arrow table readable under a name."""
+        ...
+
+    def is_conflict(self, error: BaseException) -> bool:
+        """Whether a transaction lost against another one and may simply be tried again."""
+        ...
+
+    def catalog(self) -> Catalog: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,28 @@
+"""Delta of GROUP BY and DISTINCT below the top of a view, by affected keys.
+
+    K = keys in ΔR        Δ(γ R) = γ(R[new] ⋉ K) − γ(R[old] ⋉ K)
+
+Right for every aggregate function, invertible or not. The aggregate at the top of a view keeps
+state instead: see strategy/grouped.py. Without keys there is one group, and it is affected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from viewkeep.incremental.affected import affected_keys, restrict
+from viewkeep.incremental.weighted import Context, Weighted, add, negate, to_rows
+from viewkeep.plan.nodes import Aggregate
+
+
+def delta_aggregate(node: Aggregate, change: Weighted, before: Weighted, context: Context) -> Weighted:
+    """`change` and `before` are the delta and the old state of the input."""
+    new_input, old_input = node.input, before
+    if node.keys:
+        keys = affected_keys(change, node.keys, context.fresh)
+        scalars = tuple(k.scalar for k in node.keys)
+        new_input = restrict(node.input, scalars, keys)
+        old_input = Weighted(restrict(before.node, scalars, keys), before.weight)
+    now = Weighted(replace(node, input=new_input))
+    then = Weighted(replace(node, input=to_rows(old_input, context.fresh)))
+    return add([now, negate(then, context.fresh)], node.fields, context.fresh)

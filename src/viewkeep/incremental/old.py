@@ -1,0 +1,78 @@
+"""The old state of a plan: its result before the changes.
+
+An engine with time travel reads it. Without, a table's old rows are its new rows plus its negated
+changes, and the weights travel up through the linear operators; an aggregate turns them back into
+plain rows first. Where nothing below changed, old is new.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+from typing import assert_never
+
+from sqlglot import exp
+
+from viewkeep.errors import UnsupportedError
+from viewkeep.incremental.project import delta_project
+from viewkeep.incremental.scan import delta_scan
+from viewkeep.incremental.weighted import WEIGHT_TYPE, Context, Weighted, add, keep, negate, to_rows
+from viewkeep.plan.nodes import (
+    Aggregate,
+    Field,
+    Filter,
+    Join,
+    JoinKind,
+    Named,
+    Node,
+    Project,
+    Repeat,
+    Scan,
+    State,
+    TopK,
+    Union,
+    Values,
+)
+from viewkeep.plan.rewrite import flatten_join, join_all
+from viewkeep.plan.scalars import Scalar, column
+
+
+def old(node: Node, context: Context) -> Weighted:
+    if not context.touches(node):
+        return Weighted(node)
+    match node:
+        case Scan():
+            if context.time_travel:
+                return Weighted(replace(node, state=State.OLD))
+            changes = negate(delta_scan(node, context), context.fresh)
+            return add([Weighted(node), changes], node.fields, context.fresh)
+        case Filter():
+            below = old(node.input, context)
+            return Weighted(Filter(below.node, node.predicate), below.weight)
+        case Project():
+            return delta_project(node, old(node.input, context))
+        case Join(kind=JoinKind.INNER):
+            relations, predicates = flatten_join(node)
+            return join_weighted([old(r, context) for r in relations], predicates, context)
+        case Union():
+            return add([old(child, context) for child in node.inputs], node.fields, context.fresh)
+        case Aggregate():
+            return Weighted(replace(node, input=to_rows(old(node.input, context), context.fresh)))
+        case Values():
+            return Weighted(node)
+        case TopK() | Repeat() | Join():
+            raise UnsupportedError(f"{type(node).__name__} inside a view has no old state")
+        case _:
+            assert_never(node)
+
+
+def join_weighted(relations: list[Weighted], predicates: list[Scalar], context: Context) -> Weighted:
+    """Join weighted relations; the weight of a combination is the product of its weights."""
+    joined = join_all([r.node for r in relations], predicates)
+    weights = [r.weight for r in relations if r.weight is not None]
+    if len(weights) < 2:
+        return Weighted(joined, weights[0] if weights else None)
+    product: Scalar = reduce(lambda a, b: exp.Mul(this=a, expression=b), [column(w) for w in weights])
+    payload = tuple(f for f in joined.fields if f.id not in weights)
+    weight = Field(context.fresh("w"), WEIGHT_TYPE)
+    return Weighted(Project(joined, (*keep(payload), Named(weight, product))), weight.id)

@@ -1,0 +1,75 @@
+"""A plan as text, one node a line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from viewkeep.plan.nodes import (
+    Aggregate,
+    Filter,
+    Join,
+    Named,
+    Node,
+    Project,
+    Repeat,
+    Scan,
+    State,
+    TopK,
+    Union,
+    Values,
+    inputs_of,
+)
+from viewkeep.plan.scalars import Scalar
+
+
+def show(node: Node, note: Callable[[Node], str] | None = None) -> str:
+    """The tree; `note` may add a word to each line."""
+    lines: list[str] = []
+
+    def visit(node: Node, depth: int) -> None:
+        words = note(node) if note else ""
+        lines.append("  " * depth + headline(node) + (f"   -- {words}" if words else ""))
+        for child in inputs_of(node):
+            visit(child, depth + 1)
+
+    visit(node, 0)
+    return "\n".join(lines)
+
+
+def headline(node: Node) -> str:
+    match node:
+        case Scan():
+            state = "" if node.state is State.NEW else f" [{node.state.value}]"
+            return f"Scan {node.table}{state} ({', '.join(f.id for f in node.fields)})"
+        case Filter():
+            return f"Filter {_sql(node.predicate)}"
+        case Project():
+            return f"Project {_named(node.outputs)}"
+        case Join():
+            on = f" on {_sql(node.condition)}" if node.condition is not None else ""
+            return f"Join {node.kind.value}{on}"
+        case Aggregate(calls=()):
+            return f"Distinct {_named(node.keys)}"
+        case Aggregate():
+            by = f" by {_named(node.keys)}" if node.keys else ""
+            return f"Aggregate {_named(node.calls)}{by}"
+        case Union():
+            return f"Union all ({', '.join(f.id for f in node.fields)})"
+        case Values():
+            return f"Values ({len(node.rows)} rows)"
+        case Repeat():
+            return f"Repeat by {node.times}"
+        case TopK():
+            order = ", ".join(_sql(o.scalar) + (" desc" if o.descending else "") for o in node.order)
+            limit = f" limit {node.limit}" if node.limit is not None else ""
+            return f"Order by {order}{limit}" + (f" offset {node.offset}" if node.offset else "")
+
+
+def _named(outputs: tuple[Named, ...]) -> str:
+    return ", ".join(
+        o.field.id if _sql(o.scalar) == o.field.id else f"{o.field.id} = {_sql(o.scalar)}" for o in outputs
+    )
+
+
+def _sql(scalar: Scalar) -> str:
+    return scalar.sql(identify=False).replace('"', "")

@@ -1,0 +1,133 @@
+"""Shape-preserving rewrites that every later step relies on: flat joins and no unused columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never
+
+from viewkeep.plan.nodes import (
+    Aggregate,
+    Filter,
+    Join,
+    JoinKind,
+    Named,
+    Node,
+    Project,
+    Repeat,
+    Scan,
+    TopK,
+    Union,
+    Values,
+)
+from viewkeep.plan.scalars import Scalar, column, columns_of, conjoin, conjuncts
+
+
+def flatten_join(node: Node) -> tuple[list[Node], list[Scalar]]:
+    """The relations that a tree of inner joins and filters combines, and all of its predicates."""
+    match node:
+        case Join(kind=JoinKind.INNER):
+            left, left_predicates = flatten_join(node.left)
+            right, right_predicates = flatten_join(node.right)
+            return [*left, *right], [*left_predicates, *right_predicates, *conjuncts(node.condition)]
+        case Filter(input=Join(kind=JoinKind.INNER) | Filter()):
+            relations, predicates = flatten_join(node.input)
+            return relations, [*predicates, *conjuncts(node.predicate)]
+        case Filter():
+            return [node.input], conjuncts(node.predicate)
+        case _:
+            return [node], []
+
+
+def join_all(relations: list[Node], predicates: list[Scalar]) -> Node:
+    """Join relations in an order that follows the predicates from the first one on.
+
+    Each predicate is applied as soon as its columns are there: on one relation as a filter, on
+    more as a join condition. The first relation should be the smallest (a delta).
+    """
+    pending = list(predicates)
+
+    def take(available: set[str]) -> list[Scalar]:
+        ready = [p for p in pending if columns_of(p) and columns_of(p) <= available]
+        pending[:] = [p for p in pending if not any(p is r for r in ready)]
+        return ready
+
+    def ids(node: Node) -> set[str]:
+        return {f.id for f in node.fields}
+
+    filtered: list[Node] = []
+    for relation in relations:
+        predicate = conjoin(take(ids(relation)))
+        filtered.append(relation if predicate is None else Filter(relation, predicate))
+    joined, rest = filtered[0], filtered[1:]
+    while rest:
+        here = ids(joined)
+        connected = [r for r in rest if any(columns_of(p) & here and columns_of(p) & ids(r) for p in pending)]
+        chosen = (connected or rest)[0]
+        rest = [r for r in rest if r is not chosen]
+        joined = Join(joined, chosen, conjoin(take(here | ids(chosen))))
+    # What is left reads no column at all (WHERE FALSE): it still has to hold.
+    leftover = conjoin(pending)
+    return joined if leftover is None else Filter(joined, leftover)
+
+
+def normalise(node: Node) -> Node:
+    """Push predicates into joins, everywhere."""
+    match node:
+        case Join(kind=JoinKind.INNER) | Filter():
+            relations, predicates = flatten_join(node)
+            return join_all([normalise(r) for r in relations], predicates)
+        case Scan() | Values():
+            return node
+        case Project() | Aggregate() | Repeat() | TopK():
+            return replace(node, input=normalise(node.input))
+        case Join():
+            return replace(node, left=normalise(node.left), right=normalise(node.right))
+        case Union():
+            return replace(node, inputs=tuple(normalise(i) for i in node.inputs))
+        case _:
+            assert_never(node)
+
+
+def prune(node: Node, needed: frozenset[str] | None = None) -> Node:
+    """Drop columns that nothing above reads, so that scans, deltas and stored state stay narrow."""
+    wanted = frozenset(f.id for f in node.fields) if needed is None else needed
+    match node:
+        case Scan():
+            kept = tuple(c for c in node.columns if c[0].id in wanted)
+            return replace(node, columns=kept or node.columns[:1])
+        case Filter():
+            return replace(node, input=prune(node.input, wanted | columns_of(node.predicate)))
+        case Project():
+            outputs = tuple(o for o in node.outputs if o.field.id in wanted) or node.outputs[:1]
+            return Project(prune(node.input, _read_by(outputs)), outputs)
+        case Join():
+            below = wanted | (columns_of(node.condition) if node.condition is not None else frozenset())
+            return replace(node, left=prune(node.left, below), right=prune(node.right, below))
+        case Aggregate():
+            calls = tuple(c for c in node.calls if c.field.id in wanted)
+            if not node.keys and not calls:
+                calls = node.calls[:1]
+            return Aggregate(prune(node.input, _read_by((*node.keys, *calls))), node.keys, calls)
+        case Union():
+            kept_at = [i for i, f in enumerate(node.fields) if f.id in wanted] or [0]
+            inputs = []
+            for child in node.inputs:
+                narrow = [child.fields[i] for i in kept_at]
+                pruned = prune(child, frozenset(f.id for f in narrow))
+                if tuple(f.id for f in pruned.fields) != tuple(f.id for f in narrow):
+                    pruned = Project(pruned, tuple(Named(f, column(f.id)) for f in narrow))
+                inputs.append(pruned)
+            return Union(tuple(inputs), tuple(node.fields[i] for i in kept_at))
+        case TopK():
+            ordering = frozenset().union(*(columns_of(o.scalar) for o in node.order))
+            return replace(node, input=prune(node.input, wanted | ordering))
+        case Repeat():
+            return replace(node, input=prune(node.input, wanted | {node.times}))
+        case Values():
+            return node
+        case _:
+            assert_never(node)
+
+
+def _read_by(outputs: tuple[Named, ...]) -> frozenset[str]:
+    return frozenset().union(*(columns_of(o.scalar) for o in outputs))

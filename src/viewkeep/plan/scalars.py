@@ -1,0 +1,113 @@
+"""Scalar expressions: sqlglot trees whose column references are plan-wide unique ids.
+
+A bound column is `exp.Column` with one quoted identifier and no table part. Trees are copied on
+the way in and out, so that no two plan nodes share a mutable tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from sqlglot import exp
+
+Scalar = exp.Expr
+
+EXACT_TYPES = frozenset(
+    "TINYINT SMALLINT INT INTEGER BIGINT HUGEINT INT128 UTINYINT USMALLINT UINT UINTEGER UBIGINT UHUGEINT UINT128 "
+    "DECIMAL NUMERIC BOOLEAN".split()
+)
+
+
+def column(column_id: str) -> exp.Column:
+    return exp.column(exp.to_identifier(column_id, quoted=True))
+
+
+def integer(value: int) -> Scalar:
+    return exp.Literal.number(value) if value >= 0 else exp.Neg(this=exp.Literal.number(-value))
+
+
+def columns_of(scalar: Scalar) -> frozenset[str]:
+    """The ids that a scalar reads.
+
+    >>> sorted(columns_of(exp.and_(exp.EQ(this=column("a_1"), expression=column("b_2")))))
+    ['a_1', 'b_2']
+    """
+    nodes = scalar.walk(prune=lambda n: isinstance(n, exp.Query))  # a nested query reads its own tables
+    return frozenset(n.name for n in nodes if isinstance(n, exp.Column))
+
+
+def substitute(scalar: Scalar, mapping: Mapping[str, Scalar]) -> Scalar:
+    """Replace column references.
+
+    >>> substitute(exp.Neg(this=column("a_1")), {"a_1": column("b_2")}).sql()
+    '-"b_2"'
+    """
+
+    def swap(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Column) and node.name in mapping:
+            replacement = mapping[node.name].copy()
+            return replacement if isinstance(replacement, exp.Column) else exp.paren(replacement)
+        return node
+
+    return scalar.copy().transform(swap)
+
+
+def conjuncts(scalar: Scalar | None) -> list[Scalar]:
+    """The parts of a predicate that must all be true."""
+    if scalar is None:
+        return []
+    inner = scalar.unnest() if isinstance(scalar, exp.Paren) else scalar
+    if isinstance(inner, exp.And):
+        return [*conjuncts(inner.left), *conjuncts(inner.right)]
+    return [inner.copy()]
+
+
+def conjoin(parts: Iterable[Scalar]) -> Scalar | None:
+    copies = [p.copy() for p in parts]
+    return exp.and_(*copies) if copies else None
+
+
+def null_safe_equal(left: Scalar, right: Scalar) -> Scalar:
+    """Equality where SQL groups: NULL equals NULL."""
+    return exp.NullSafeEQ(this=left.copy(), expression=right.copy())
+
+
+def is_exact(scalar: Scalar, types: Mapping[str, str]) -> bool:
+    """Whether arithmetic on this value is exact, so that what was added can be taken away again.
+
+    Conservative: only what is known to stay within integers and decimals counts. Division and
+    unknown functions may give a DOUBLE.
+
+    >>> is_exact(exp.Mul(this=column("a"), expression=exp.Literal.number("0.5")), {"a": "DECIMAL(12, 2)"})
+    True
+    >>> is_exact(column("a"), {"a": "DOUBLE"})
+    False
+    """
+    match scalar:
+        case exp.Column():
+            return types.get(scalar.name, "UNKNOWN").split("(")[0].upper() in EXACT_TYPES
+        case exp.Literal():
+            return not scalar.is_string and "e" not in scalar.name.lower()
+        case exp.Null() | exp.Boolean():
+            return True
+        case exp.Cast():
+            return scalar.to.sql(dialect="duckdb").split("(")[0].upper() in EXACT_TYPES
+        case exp.Paren() | exp.Neg() | exp.Abs():
+            return is_exact(scalar.this, types)
+        case exp.Add() | exp.Sub() | exp.Mul() | exp.Mod():
+            return is_exact(scalar.left, types) and is_exact(scalar.right, types)
+        case exp.Case():
+            default = scalar.args.get("default")
+            results = [i.args["true"] for i in scalar.args["ifs"]] + ([default] if default else [])
+            return all(is_exact(r, types) for r in results)
+        case exp.If():
+            otherwise = scalar.args.get("false")
+            return is_exact(scalar.args["true"], types) and (otherwise is None or is_exact(otherwise, types))
+        case exp.Coalesce() | exp.Greatest() | exp.Least():
+            return all(is_exact(e, types) for e in (scalar.this, *scalar.expressions))
+        case exp.Nullif():
+            return is_exact(scalar.this, types)
+        case exp.Extract() | exp.Length():
+            return True
+        case _:
+            return False

@@ -1,0 +1,1 @@
+"""Change capture, versions, refresh, history, verify: everything that touches an open database."""

@@ -1,0 +1,116 @@
+"""The changes of base tables: captured, counted, sealed, handed to views, pruned.
+
+A row in a log without a version is new since the last seal. A refresh seals what its own snapshot
+shows under its version; what another transaction commits later stays unsealed for the next one.
+When every reader of a table is refreshed in the same run, sealing is skipped: the rows are
+consumed where they are and deleted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from viewkeep.catalog import Catalog, Column, Kind, Table, TableName
+from viewkeep.emit.capture import capture_sql, release_sql, trigger_name
+from viewkeep.emit.select import identifier, table
+from viewkeep.engine.protocol import Engine
+from viewkeep.runtime.store import SourceRecord, Store
+from viewkeep.strategy import names
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Unsealed changes of one table."""
+
+    inserted: int
+    deleted: int
+    rows: int
+    """Rows of the table now."""
+
+
+class Capture:
+    def __init__(self, engine: Engine, store: Store) -> None:
+        self.engine, self.store = engine, store
+        self.dialect = engine.facts.dialect
+
+    # ------------------------------------------------------------------ starting and ending
+    def start(self, source: Table) -> None:
+        for statement in capture_sql(source, self.dialect):
+            self.engine.execute(statement)
+        self.store.put_source(SourceRecord(source.name, source.columns, self.count(source.name), self.store.version()))
+
+    def stop(self, source: TableName, exists: bool = True) -> None:
+        for statement in release_sql(source, self.dialect):
+            if exists or statement.startswith("DROP TABLE"):
+                self.engine.execute(statement)
+        self.store.drop_source(source)
+
+    def broken(self, record: SourceRecord, catalog: Catalog) -> str | None:
+        """Why the capture of a table no longer works, in words; None where all is well."""
+        name, now = str(record.name), catalog.find(record.name)
+        if now is None or now.kind is not Kind.BASE:
+            return f"table {name!r} is gone"
+        there = {c.name.lower(): c for c in now.columns}
+        for column in record.columns:
+            found = there.get(column.name.lower())
+            if found is None:
+                return f"column {column.name!r} of table {name!r} is gone"
+            if found.type != column.type:
+                return f"column {column.name!r} of table {name!r} changed from {column.type} to {found.type}"
+        return None
+
+    def uncaptured(self) -> set[str]:
+        """Folded names of captured tables that have lost their triggers (dropped and made again)."""
+        there = {row[0] for row in self.engine.execute("SELECT trigger_name FROM duckdb_triggers()")}
+        return {
+            folded
+            for folded, record in self.store.sources().items()
+            if any(trigger_name(record.name, event) not in there for event in ("insert", "delete", "update"))
+        }
+
+    # ------------------------------------------------------------------ looking
+    def count(self, name: TableName) -> int:
+        return int(self.engine.execute(f"SELECT COUNT(*) FROM {self._sql(name)}")[0][0])
+
+    def pending(self, name: TableName) -> Pending:
+        log = self._sql(names.log(name))
+        inserted, deleted, rows = self.engine.execute(
+            f"SELECT COUNT(*) FILTER (WHERE _vk_weight > 0), COUNT(*) FILTER (WHERE _vk_weight < 0), "
+            f"(SELECT COUNT(*) FROM {self._sql(name)}) FROM {log} WHERE _vk_version IS NULL"
+        )[0]
+        return Pending(inserted, deleted, rows)
+
+    def sealed_counts(self, name: TableName, after: int) -> tuple[int, int]:
+        """Inserted and deleted rows that were sealed after a version."""
+        found = self.engine.execute(
+            f"SELECT COUNT(*) FILTER (WHERE _vk_weight > 0), COUNT(*) FILTER (WHERE _vk_weight < 0) "
+            f"FROM {self._sql(names.log(name))} WHERE _vk_version > ?",
+            [after],
+        )[0]
+        return int(found[0]), int(found[1])
+
+    # ------------------------------------------------------------------ consuming
+    def bind(self, name: TableName, after: int, captured: tuple[Column, ...]) -> None:
+        """Let the delta of a table be what changed after a version, sealed or not."""
+        columns = ", ".join(
+            identifier(c).sql(dialect=self.dialect) for c in (names.WEIGHT, *(c.name for c in captured))
+        )
+        self.engine.execute(
+            f"CREATE OR REPLACE TEMP VIEW {self._sql(names.delta(name))} AS SELECT {columns} "
+            f"FROM {self._sql(names.log(name))} WHERE _vk_version IS NULL OR _vk_version > {int(after)}"
+        )
+
+    def seal(self, name: TableName, version: int) -> None:
+        self.engine.execute(
+            f"UPDATE {self._sql(names.log(name))} SET _vk_version = ? WHERE _vk_version IS NULL", [version]
+        )
+
+    def prune(self, name: TableName, consumed: int, unsealed: bool) -> None:
+        """Forget what every view has consumed; `unsealed` rows were consumed where they are."""
+        extra = " OR _vk_version IS NULL" if unsealed else ""
+        self.engine.execute(f"DELETE FROM {self._sql(names.log(name))} WHERE _vk_version <= ?{extra}", [consumed])
+
+    def _sql(self, name: TableName) -> str:
+        return table(name).sql(dialect=self.dialect)
+
+

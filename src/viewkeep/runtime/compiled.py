@@ -1,0 +1,93 @@
+"""A stored view, compiled: its layout, and its programs by what changed.
+
+Programs depend only on which sources changed and whether rows were only added, so each shape is
+compiled once for as long as the database is open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from viewkeep.catalog import Catalog, TableName
+from viewkeep.emit.statements import Statement, program_sql
+from viewkeep.errors import UnsupportedError
+from viewkeep.incremental.weighted import Context
+from viewkeep.plan.nodes import Aggregate, Field, Fresh, Query, Scan, sources, walk
+from viewkeep.sql.build import build_query
+from viewkeep.strategy import names
+from viewkeep.strategy.bag import refresh_bag
+from viewkeep.strategy.grouped import refresh_groups
+from viewkeep.strategy.layout import BagLayout, GroupLayout, layout_of
+from viewkeep.strategy.program import Program
+from viewkeep.strategy.recompute import recompute
+
+FIRST_GENERATED = 1001
+"""Ids made after planning start here, so that they read apart from the user's columns."""
+
+
+@dataclass(slots=True)
+class CompiledView:
+    view: TableName
+    text: str
+    layout: BagLayout | GroupLayout
+    query: Query | None
+    """None where the view has no plan and can only be recomputed."""
+    not_incremental: str | None
+    sources: tuple[TableName, ...]
+    fresh: Fresh
+    time_travel: bool = False
+    _programs: dict[tuple[frozenset[str], bool, str], list[Statement]] = field(default_factory=dict)
+
+    @property
+    def monotone(self) -> bool:
+        """Whether inserts below can only ever insert above: then an append-only change appends."""
+        return self.query is not None and not any(isinstance(n, Aggregate) for n in walk(self.layout.contents))
+
+    def program(self, changed: frozenset[str], append_only: bool) -> Program:
+        context = Context(self.fresh, changed, self.time_travel)
+        if isinstance(self.layout, GroupLayout):
+            return refresh_groups(self.layout, context)
+        return refresh_bag(self.layout, context, append_only and self.monotone)
+
+    def full_program(self) -> Program:
+        return recompute(self.layout, self.fresh, None if self.query else self.text)
+
+    def statements(self, changed: frozenset[str], append_only: bool, dialect: str) -> list[Statement]:
+        key = (changed, append_only, dialect)
+        if key not in self._programs:
+            self._programs[key] = program_sql(self.program(changed, append_only), dialect)
+        return self._programs[key]
+
+    def full_statements(self, dialect: str) -> list[Statement]:
+        key = (frozenset[str](), False, dialect)
+        if key not in self._programs:
+            self._programs[key] = program_sql(self.full_program(), dialect)
+        return self._programs[key]
+
+
+def compile_view(view: TableName, text: str, catalog: Catalog, dialect: str, output: tuple[str, ...] = ()) -> CompiledView:
+    """Compile a view that has an incremental form; UnsupportedError says why another has none.
+
+    `output`: the column names as the engine gives them, where it was asked.
+    """
+    query = build_query(text, catalog, dialect)
+    if output:
+        query = Query(query.root, output)
+    fresh = Fresh(FIRST_GENERATED)
+    layout = layout_of(view, query, catalog, fresh)
+    compiled = CompiledView(view, text, layout, query, None, sources(query.root), fresh)
+    # Every delta rule is asked now, so that what has none is known before the view is created.
+    compiled.program(frozenset(s.folded for s in compiled.sources), append_only=False)
+    if not compiled.sources:
+        raise UnsupportedError("the query reads no table")
+    return compiled
+
+
+def opaque_view(
+    view: TableName, text: str, output: tuple[str, ...], reads: tuple[TableName, ...], reason: str
+) -> CompiledView:
+    """A view that is only ever recomputed."""
+    fields = tuple(Field(f"c_{i}") for i, _ in enumerate(output, 1))
+    stored = Scan(names.backing(view), tuple(zip(fields, output, strict=True)))
+    layout = BagLayout(view, output, fields, output, stored, stored, True, None, "no key of the result is known")
+    return CompiledView(view, text, layout, None, reason, reads, Fresh(FIRST_GENERATED))

@@ -1,0 +1,51 @@
+"""What viewkeep will do with a view, in words and trees."""
+
+from __future__ import annotations
+
+from viewkeep.plan.printer import show
+from viewkeep.runtime.compiled import CompiledView
+from viewkeep.runtime.reports import RefreshReport
+from viewkeep.strategy.layout import BagLayout
+from viewkeep.strategy.methods import method_of
+from viewkeep.strategy.program import Append, Program, Stage
+
+
+def explain_compiled(compiled: CompiledView, options: dict[str, str], last: RefreshReport | None) -> str:
+    policy = options.get("policy", "auto")
+    lines = [f"view {compiled.view} (policy {policy}, refresh {options.get('refresh', 'manual')})"]
+    lines.append(f"reads {', '.join(str(s) for s in compiled.sources) or 'no table'}")
+    if compiled.query is None:
+        lines += ["", "NOT INCREMENTAL: every refresh recomputes the view.", f"reason: {compiled.not_incremental}"]
+    else:
+        layout = compiled.layout
+        lines += ["", "plan, and how each operator is maintained:"]
+        lines.append(_indent(show(compiled.query.root, lambda n: method_of(n, layout))))
+        lines += ["", _storage(compiled)]
+        program = compiled.program(frozenset(s.folded for s in compiled.sources), append_only=False)
+        lines += ["", "delta plan, if every source changed:", _indent(_delta(program))]
+    if last is not None:
+        lines += ["", f"last refresh: {last.strategy}; {last.reason}"]
+        lines.append(f"  expected to read {last.predicted_rows:,} source rows, consumed {last.changed_rows:,} changes")
+        lines.append(f"  +{last.rows_inserted:,} −{last.rows_deleted:,} rows in {last.seconds * 1000:.1f} ms")
+    return "\n".join(lines)
+
+
+def _storage(compiled: CompiledView) -> str:
+    layout = compiled.layout
+    if isinstance(layout, BagLayout):
+        how = f"rows found by key ({', '.join(layout.key)})" if layout.key else "rows found by value, copies counted"
+        return f"stored as rows: {', '.join(layout.columns)}; {how}"
+    kind = "state is added to" if layout.state.additive else "state is combined or computed anew"
+    rules = ", ".join(f"{c.field.id} = {c.call.sql().replace(chr(34), '')} ({c.rule.value})" for c in layout.state.components)
+    return f"stored as groups by ({', '.join(layout.keys)}): _vk_rows{', ' + rules if rules else ''}; {kind}"
+
+
+def _delta(program: Program) -> str:
+    for step in program.steps:
+        if isinstance(step, Append | Stage) and not isinstance(step.source, str):
+            return show(step.source)
+    return "none"
+
+
+def _indent(text: str) -> str:
+    return "\n".join("  " + line for line in text.splitlines())

@@ -1,0 +1,323 @@
+"""A run: some views brought up to date, in dependency order, in one transaction.
+
+All of it happens or nothing does: the deltas, the stored rows, the positions, the history. Every
+view of a run sees the same versions of its sources, because the transaction sees one snapshot.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from viewkeep.catalog import TableName
+from viewkeep.emit.select import table
+from viewkeep.emit.statements import Statement, query_sql
+from viewkeep.engine.protocol import Engine
+from viewkeep.errors import PolicyError, RefreshError, ViewkeepError
+from viewkeep.plan.nodes import Field, Named, Project
+from viewkeep.plan.scalars import column
+from viewkeep.runtime.capture import Capture, Pending
+from viewkeep.runtime.compiled import CompiledView
+from viewkeep.runtime.reports import RefreshReport
+from viewkeep.runtime.store import LOST, SourceRecord, Store, ViewRecord
+from viewkeep.strategy import names
+from viewkeep.strategy.choose import Choice, Situation, choose
+from viewkeep.strategy.outgoing import outgoing
+from viewkeep.strategy.program import Append, Clear, DeleteMatching, MergeAdd
+
+KEPT_VERSIONS = 100
+"""How far back a view's own changes can be asked for, in runs."""
+
+
+class _KeyViolated(Exception):
+    """A delete by key removed other rows than it should: the run starts over without trusting it."""
+
+    def __init__(self, view: str, reason: str) -> None:
+        self.view, self.reason = view, reason
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """How many rows a source gained and lost since a view last looked."""
+
+    inserted: int = 0
+    deleted: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.inserted + self.deleted
+
+
+@dataclass(slots=True)
+class _Run:
+    """What is known during one run."""
+
+    records: dict[str, ViewRecord]
+    sources: dict[str, SourceRecord]
+    positions: dict[str, dict[str, int]]
+    pending: dict[str, Pending]
+    lost: dict[str, str]
+    """Tables whose changes were not all seen, with the reason."""
+    started: int
+    version: int | None = None
+    done: set[str] = field(default_factory=set)
+    moved: set[str] = field(default_factory=set)
+    """Views whose log this run wrote."""
+
+
+class Refresher:
+    def __init__(
+        self, engine: Engine, store: Store, capture: Capture, compiled: Callable[[ViewRecord], CompiledView]
+    ) -> None:
+        self.engine, self.store, self.capture, self.compiled = engine, store, capture, compiled
+        self.dialect = engine.facts.dialect
+
+    # ------------------------------------------------------------------ a whole run
+    def run(self, order: list[ViewRecord], records: dict[str, ViewRecord], full: frozenset[str] = frozenset()) -> list[RefreshReport]:
+        """Refresh views that are given in dependency order; `full` ones are recomputed."""
+        forced: dict[str, str] = {}
+        own = True
+        for attempt in range(10):
+            try:
+                with self.engine.transaction() as own:
+                    return self._run(order, records, full, forced)
+            except _KeyViolated as violated:
+                if not own:
+                    raise RefreshError(
+                        f"view {violated.view!r}: {violated.reason}", hint="roll back, then refresh outside of a transaction"
+                    ) from None
+                forced[violated.view] = violated.reason
+            except ViewkeepError as error:
+                if attempt == 9 or not own or not self.engine.is_conflict(error):
+                    raise
+                time.sleep(0.01 * 2**attempt)  # another refresh was first: look again at what is left to do
+        raise RefreshError("the refresh was tried ten times and always met another one", hint="try again later")
+
+    def _run(
+        self, order: list[ViewRecord], records: dict[str, ViewRecord], full: frozenset[str], forced: Mapping[str, str]
+    ) -> list[RefreshReport]:
+        run = self._look(order, records)
+        reports = [self._view(run, record, record.name.folded in full, forced) for record in order]
+        self._settle(run)
+        return reports
+
+    def _look(self, order: list[ViewRecord], records: dict[str, ViewRecord]) -> _Run:
+        """Count what is waiting, and notice what capture did not see."""
+        run = _Run(records, self.store.sources(), self.store.positions(), {}, {}, self.store.version())
+        wanted = {s.folded: s for record in order for s in record.sources if s.folded in run.sources}
+        for folded, name in wanted.items():
+            pending, record = self.capture.pending(name), run.sources[folded]
+            run.pending[folded] = pending
+            expected = record.row_count + pending.inserted - pending.deleted
+            if pending.rows != expected:
+                unseen = pending.rows - expected
+                run.lost[folded] = (
+                    f"table {str(name)!r} has {abs(unseen):,} rows {'more' if unseen > 0 else 'fewer'} than its captured "
+                    "changes explain: something bypassed capture (the appender does)"
+                )
+        return run
+
+    def _settle(self, run: _Run) -> None:
+        """Seal or forget what was consumed."""
+        for folded, pending in run.pending.items():
+            name = run.sources[folded].name
+            readers = [r.name.folded for r in run.records.values() if any(s.folded == folded for s in r.sources)]
+            fresh = pending.inserted + pending.deleted > 0
+            everyone = run.done.issuperset(readers)
+            if folded in run.lost:
+                # Views outside this run have not seen the unexplained rows either.
+                for reader in set(readers) - run.done:
+                    self.store.set_positions(run.records[reader].name, {folded: LOST})
+            if not fresh and folded not in run.lost and run.sources[folded].version <= self._floor(run, readers, folded):
+                continue
+            version = self._tick(run)
+            if fresh and not everyone:
+                self.capture.seal(name, version)
+            if fresh or folded in run.lost:
+                self.store.count_source(name, pending.rows, version)
+            self.capture.prune(name, self._floor(run, readers, folded), unsealed=fresh and everyone)
+        if run.version is not None and run.version % 10 == 0:
+            for folded in run.moved:
+                self._forget(run, run.records[folded])
+
+    def _floor(self, run: _Run, readers: list[str], source: str) -> int:
+        """The version up to which every reader has consumed a source; the lost ones start anew."""
+        behind = [run.positions.get(r, {}).get(source, LOST) for r in readers]
+        return min((p for p in behind if p != LOST), default=run.version or run.started)
+
+    def _forget(self, run: _Run, record: ViewRecord) -> None:
+        """Drop a view's oldest changes, except what views above it still need."""
+        assert run.version is not None
+        above = [p[record.name.folded] for p in run.positions.values() if record.name.folded in p]
+        oldest = min([run.version - KEPT_VERSIONS, *(p for p in above if p != LOST)])
+        log = table(names.log(record.name)).sql(dialect=self.dialect)
+        self.engine.execute(f"DELETE FROM {log} WHERE _vk_version <= ?", [oldest])
+
+    def _tick(self, run: _Run) -> int:
+        if run.version is None:
+            run.version = self.store.tick()
+        return run.version
+
+    # ------------------------------------------------------------------ one view of a run
+    def _view(self, run: _Run, record: ViewRecord, full: bool, forced: Mapping[str, str]) -> RefreshReport:
+        began = time.perf_counter()
+        folded, compiled = record.name.folded, self.compiled(record)
+        positions = run.positions.setdefault(folded, {})
+        changes = {s.folded: self._change(run, record, s) for s in record.sources}
+        lost = next((run.lost[s] for s in changes if s in run.lost), None) or forced.get(folded)
+        if lost is None and any(positions.get(s, LOST) == LOST for s in changes):
+            lost = "changes of a source were missed before, see its history"
+        changed = {s: c for s, c in changes.items() if c.total}
+        if not changed and not lost and not full:
+            run.done.add(folded)
+            return self._unchanged(run, record)
+        choice = choose(
+            Situation(
+                record.policy,
+                record.strategy,
+                {s: c.total for s, c in changed.items()},
+                {s: self._rows(run, s) for s in changes},
+                record.not_incremental,
+                lost,
+                full,
+            )
+        )
+        if choice.strategy == "recompute" and record.policy == "strict" and not full:
+            raise PolicyError(
+                f"view {str(record.name)!r} would have to be recomputed: {choice.reason}",
+                hint=f"its policy is 'strict'; REFRESH MATERIALIZED VIEW {record.name} FULL recomputes it once",
+            )
+        version = self._tick(run)
+        inserted, deleted = self._execute(run, record, compiled, choice, changed)
+        run.done.add(folded)
+        run.moved.add(folded)
+        for source in changes:
+            positions[source] = version
+        self.store.set_positions(record.name, {s: version for s in changes})
+        return self.store.add_history(
+            RefreshReport(
+                str(record.name),
+                choice.strategy,
+                choice.reason,
+                inserted,
+                deleted,
+                time.perf_counter() - began,
+                {str(s): version for s in record.sources},
+                version,
+                sum(c.total for c in changed.values()),
+                choice.predicted_rows,
+            )
+        )
+
+    def _unchanged(self, run: _Run, record: ViewRecord) -> RefreshReport:
+        positions = run.positions.get(record.name.folded, {})
+        versions = {str(s): positions.get(s.folded, 0) for s in record.sources}
+        report = RefreshReport(
+            str(record.name), "unchanged", "no source changed", versions=versions, version=max(versions.values(), default=0)
+        )
+        last = self.store.last_strategy(record.name)
+        return report if last == "unchanged" else self.store.add_history(report)
+
+    def _change(self, run: _Run, record: ViewRecord, source: TableName) -> _Change:
+        """What a source gained and lost since this view last looked; binds a parent view's delta."""
+        position = run.positions.get(record.name.folded, {}).get(source.folded, LOST)
+        if position == LOST:
+            return _Change()
+        if source.folded in run.pending:
+            pending = run.pending[source.folded]
+            sealed = (0, 0)
+            if run.sources[source.folded].version > position:
+                sealed = self.capture.sealed_counts(source, position)
+            return _Change(pending.inserted + sealed[0], pending.deleted + sealed[1])
+        return self._parent_change(run, run.records[source.folded], position)
+
+    def _parent_change(self, run: _Run, parent: ViewRecord, position: int) -> _Change:
+        log = table(names.log(parent.name)).sql(dialect=self.dialect)
+        if not self.engine.execute(f"SELECT 1 FROM {log} WHERE _vk_version > ? LIMIT 1", [position]):
+            return _Change()
+        sql = outgoing_sql(self.compiled(parent), position, self.dialect)
+        delta = table(names.delta(parent.name)).sql(dialect=self.dialect)
+        self.engine.execute(f"CREATE OR REPLACE TEMP TABLE {delta} AS {sql}")
+        inserted, deleted = self.engine.execute(
+            f"SELECT COUNT(*) FILTER (WHERE _vk_weight > 0), COUNT(*) FILTER (WHERE _vk_weight < 0) FROM {delta}"
+        )[0]
+        return _Change(inserted, deleted)
+
+    def _rows(self, run: _Run, source: str) -> int:
+        if source in run.pending:
+            return run.pending[source].rows
+        return self.capture.count(run.records[source].name)
+
+    # ------------------------------------------------------------------ running its program
+    def _execute(
+        self, run: _Run, record: ViewRecord, compiled: CompiledView, choice: Choice, changed: dict[str, _Change]
+    ) -> tuple[int, int]:
+        if choice.strategy == "recompute":
+            statements = compiled.full_statements(self.dialect)
+        else:
+            for source in record.sources:
+                if source.folded in changed and source.folded in run.sources:
+                    position = run.positions[record.name.folded][source.folded]
+                    self.capture.bind(source, position, run.sources[source.folded].columns)
+            append_only = not any(c.deleted for c in changed.values())
+            statements = compiled.statements(frozenset(changed), append_only, self.dialect)
+        try:
+            return self._apply(compiled, statements)
+        except ViewkeepError as error:
+            raise RefreshError(
+                f"view {str(record.name)!r} could not be refreshed and is as it was: {error.fact}", hint=error.hint
+            ) from error
+
+    def _apply(self, compiled: CompiledView, statements: list[Statement]) -> tuple[int, int]:
+        """Run a program; how many view rows came and went."""
+        backing, inserted, deleted = names.backing(compiled.view), 0, 0
+        for statement in statements:
+            match statement.step:
+                case MergeAdd():
+                    merged = _merged(self.engine.arrow(statement.sql))
+                    inserted, deleted = inserted + merged[0], deleted + merged[1]
+                case Append(target=target):
+                    count = int(self.engine.execute(statement.sql)[0][0])
+                    inserted += count if target == backing else 0
+                case DeleteMatching() as step:
+                    removed = int(self.engine.execute(statement.sql)[0][0])
+                    self._check_removed(compiled, step, removed)
+                    deleted += removed
+                case Clear():
+                    deleted += int(self.engine.execute(statement.sql)[0][0])
+                case _:
+                    self.engine.execute(statement.sql)
+        return inserted, deleted
+
+    def _check_removed(self, compiled: CompiledView, step: DeleteMatching, removed: int) -> None:
+        """As many rows must have gone as the delta says; a key that is not one, or a change that
+        capture did not see, shows here."""
+        query = query_sql(step.source, step.columns, self.dialect).subquery("gone")
+        expected_sql = f"SELECT COUNT(*) FROM {query.sql(dialect=self.dialect)}"
+        if step.exact:
+            expected = int(self.engine.execute(expected_sql)[0][0])
+            if removed != expected:
+                raise _KeyViolated(
+                    compiled.view.folded,
+                    f"{expected} rows should have left the view and {removed} were found: a declared key does not hold, "
+                    "or a change was not captured",
+                )
+
+
+def outgoing_sql(compiled: CompiledView, since: int, dialect: str) -> str:
+    """A view's own changes after a version, under its user-visible column names and a weight."""
+    change = outgoing(compiled.layout, since, compiled.fresh)
+    payload = change.payload
+    weight = Named(Field(names.WEIGHT, "INTEGER"), change.weight_scalar)
+    node = Project(change.node, (weight, *(Named(f, column(f.id)) for f in payload)))
+    return query_sql(node, (names.WEIGHT, *compiled.layout.output), dialect).sql(dialect=dialect)
+
+
+def _merged(actions: pa.Table) -> tuple[int, int]:
+    """Rows that came and went, from what a MERGE says it did; an update is one of each."""
+    counts = {c["values"].as_py(): c["counts"].as_py() for c in actions.column(0).value_counts()}
+    updated = counts.get("UPDATE", 0)
+    return counts.get("INSERT", 0) + updated, counts.get("DELETE", 0) + updated

@@ -1,0 +1,208 @@
+"""viewkeep's own tables, in the database they describe: so a refresh and its bookkeeping are one commit.
+
+Every statement here has fixed text; names and values travel as parameters.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from viewkeep.catalog import Column, ForeignKey, Key, TableName
+from viewkeep.engine.protocol import Engine
+from viewkeep.errors import ConnectError
+from viewkeep.runtime.reports import RefreshReport
+
+FORMAT = 1
+_TABLES = """
+CREATE SCHEMA IF NOT EXISTS _viewkeep;
+CREATE TABLE IF NOT EXISTS _viewkeep.format (version INTEGER);
+CREATE TABLE IF NOT EXISTS _viewkeep.clock (version BIGINT);
+CREATE TABLE IF NOT EXISTS _viewkeep.views (name VARCHAR PRIMARY KEY, record VARCHAR);
+CREATE TABLE IF NOT EXISTS _viewkeep.positions (view VARCHAR, source VARCHAR, version BIGINT, PRIMARY KEY (view, source));
+CREATE TABLE IF NOT EXISTS _viewkeep.sources (name VARCHAR PRIMARY KEY, columns VARCHAR, row_count BIGINT, version BIGINT);
+CREATE TABLE IF NOT EXISTS _viewkeep.history (view VARCHAR, entry VARCHAR);
+CREATE TABLE IF NOT EXISTS _viewkeep.keys (name VARCHAR, record VARCHAR);
+CREATE TABLE IF NOT EXISTS _viewkeep.foreign_keys (name VARCHAR, record VARCHAR)
+"""
+LOST = -1
+"""The position of a view whose recorded changes cannot be trusted: it must be recomputed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewRecord:
+    """All that must survive to go on with a view in another process."""
+
+    name: TableName
+    query: str
+    """In the engine's dialect."""
+    sources: tuple[TableName, ...]
+    options: dict[str, str]
+    output: tuple[str, ...]
+    not_incremental: str | None = None
+    expanded: dict[str, str] = field(default_factory=dict)
+    """Plain views the query was expanded through, with their text then."""
+    created: int = 0
+    """The version it was created at: changes before are not known."""
+
+    @property
+    def policy(self) -> str:
+        return self.options.get("policy", "auto")
+
+    @property
+    def strategy(self) -> str:
+        return self.options.get("strategy", "auto")
+
+    @property
+    def refresh(self) -> str:
+        return self.options.get("refresh", "manual")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecord:
+    """A base table under capture: its columns and row count when its changes were last sealed or consumed."""
+
+    name: TableName
+    columns: tuple[Column, ...]
+    row_count: int
+    version: int
+
+
+class Store:
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def open(self) -> None:
+        """Make the tables where they are missing; refuse a database of a newer viewkeep."""
+        with self.engine.transaction():
+            for statement in _TABLES.strip().split(";\n"):
+                self.engine.execute(statement)
+            found = self.engine.execute("SELECT version FROM _viewkeep.format")
+            if not found:
+                self.engine.execute("INSERT INTO _viewkeep.format VALUES (?)", [FORMAT])
+                self.engine.execute("INSERT INTO _viewkeep.clock VALUES (0)")
+            elif found[0][0] > FORMAT:
+                raise ConnectError(
+                    f"this database was written by a newer viewkeep (format {found[0][0]}, this one knows {FORMAT})",
+                    hint="upgrade viewkeep",
+                )
+
+    # ------------------------------------------------------------------ versions
+    def version(self) -> int:
+        return int(self.engine.execute("SELECT version FROM _viewkeep.clock")[0][0])
+
+    def tick(self) -> int:
+        """The next version; also what makes two refreshes at once notice each other."""
+        self.engine.execute("UPDATE _viewkeep.clock SET version = version + 1")
+        return self.version()
+
+    def positions(self) -> dict[str, dict[str, int]]:
+        found: dict[str, dict[str, int]] = {}
+        for view, source, version in self.engine.execute("SELECT view, source, version FROM _viewkeep.positions"):
+            found.setdefault(view, {})[source] = version
+        return found
+
+    def set_positions(self, view: TableName, positions: dict[str, int]) -> None:
+        for source, version in positions.items():
+            self.engine.execute(
+                "INSERT OR REPLACE INTO _viewkeep.positions VALUES (?, ?, ?)", [view.folded, source, version]
+            )
+
+    def lose(self, source: TableName) -> None:
+        """Changes of this table were not seen: every view over it must be recomputed."""
+        self.engine.execute("UPDATE _viewkeep.positions SET version = ? WHERE source = ?", [LOST, source.folded])
+
+    # ------------------------------------------------------------------ views
+    def views(self) -> dict[str, ViewRecord]:
+        rows = self.engine.execute("SELECT name, record FROM _viewkeep.views ORDER BY rowid")
+        return {name: _view(json.loads(record)) for name, record in rows}
+
+    def put_view(self, record: ViewRecord) -> None:
+        data = {**asdict(record), "name": str(record.name), "sources": [str(s) for s in record.sources]}
+        self.engine.execute(
+            "INSERT OR REPLACE INTO _viewkeep.views VALUES (?, ?)", [record.name.folded, json.dumps(data)]
+        )
+
+    def drop_view(self, name: TableName) -> None:
+        self.engine.execute("DELETE FROM _viewkeep.views WHERE name = ?", [name.folded])
+        self.engine.execute("DELETE FROM _viewkeep.positions WHERE view = ?", [name.folded])
+        self.engine.execute("DELETE FROM _viewkeep.history WHERE view = ?", [name.folded])
+
+    # ------------------------------------------------------------------ captured tables
+    def sources(self) -> dict[str, SourceRecord]:
+        found = {}
+        for name, columns, count, version in self.engine.execute(
+            "SELECT name, columns, row_count, version FROM _viewkeep.sources"
+        ):
+            listed = tuple(Column(**c) for c in json.loads(columns))
+            record = SourceRecord(TableName.parse(name), listed, count, version)
+            found[record.name.folded] = record
+        return found
+
+    def put_source(self, record: SourceRecord) -> None:
+        self.engine.execute(
+            "INSERT OR REPLACE INTO _viewkeep.sources VALUES (?, ?, ?, ?)",
+            [str(record.name), json.dumps([asdict(c) for c in record.columns]), record.row_count, record.version],
+        )
+
+    def count_source(self, name: TableName, count: int, version: int) -> None:
+        self.engine.execute(
+            "UPDATE _viewkeep.sources SET row_count = ?, version = ? WHERE name = ?", [count, version, str(name)]
+        )
+
+    def drop_source(self, name: TableName) -> None:
+        self.engine.execute("DELETE FROM _viewkeep.sources WHERE name = ?", [str(name)])
+
+    # ------------------------------------------------------------------ history
+    def add_history(self, report: RefreshReport) -> RefreshReport:
+        stamped = replace(report, at=datetime.now(UTC))
+        entry = {**asdict(stamped), "at": stamped.at.isoformat() if stamped.at else None}
+        self.engine.execute(
+            "INSERT INTO _viewkeep.history VALUES (?, ?)", [TableName.parse(report.view).folded, json.dumps(entry)]
+        )
+        return stamped
+
+    def history(self, view: TableName) -> list[RefreshReport]:
+        rows = self.engine.execute("SELECT entry FROM _viewkeep.history WHERE view = ? ORDER BY rowid", [view.folded])
+        entries: list[dict[str, Any]] = [json.loads(entry) for (entry,) in rows]
+        return [RefreshReport(**{**e, "at": datetime.fromisoformat(e["at"]) if e["at"] else None}) for e in entries]
+
+    def last_strategy(self, view: TableName) -> str | None:
+        found = self.engine.execute(
+            "SELECT entry ->> 'strategy' FROM _viewkeep.history WHERE view = ? ORDER BY rowid DESC LIMIT 1", [view.folded]
+        )
+        return found[0][0] if found else None
+
+    # ------------------------------------------------------------------ declared keys
+    def declare_key(self, table: TableName, key: Key) -> None:
+        self.engine.execute("INSERT INTO _viewkeep.keys VALUES (?, ?)", [str(table), json.dumps(list(key.columns))])
+
+    def declare_foreign_key(self, table: TableName, key: ForeignKey) -> None:
+        record = {"columns": key.columns, "parent": str(key.parent), "parent_columns": key.parent_columns}
+        self.engine.execute("INSERT INTO _viewkeep.foreign_keys VALUES (?, ?)", [str(table), json.dumps(record)])
+
+    def declared_keys(self) -> list[tuple[TableName, Key]]:
+        rows = self.engine.execute("SELECT name, record FROM _viewkeep.keys ORDER BY rowid")
+        return [(TableName.parse(n), Key(tuple(json.loads(r)), enforced=False)) for n, r in rows]
+
+    def declared_foreign_keys(self) -> list[tuple[TableName, ForeignKey]]:
+        found = []
+        for name, text in self.engine.execute("SELECT name, record FROM _viewkeep.foreign_keys ORDER BY rowid"):
+            r = json.loads(text)
+            parent = TableName.parse(r["parent"])
+            key = ForeignKey(tuple(r["columns"]), parent, tuple(r["parent_columns"]), enforced=False)
+            found.append((TableName.parse(name), key))
+        return found
+
+
+def _view(data: dict[str, Any]) -> ViewRecord:
+    return ViewRecord(
+        **{
+            **data,
+            "name": TableName.parse(data["name"]),
+            "sources": tuple(TableName.parse(s) for s in data["sources"]),
+            "output": tuple(data["output"]),
+        }
+    )

@@ -1,0 +1,149 @@
+"""The proof: a view equals its query, as bags, in both directions.
+
+The query is the user's own text, run by the engine: nothing that viewkeep derived from it takes
+part. Changes that the view has not consumed yet are taken off the tables first, so a stale view
+is compared with the state it claims to show.
+"""
+
+from __future__ import annotations
+
+import collections
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from viewkeep.catalog import Catalog, Kind, Table, TableName
+from viewkeep.emit.select import identifier, table
+from viewkeep.emit.statements import query_sql
+from viewkeep.engine.protocol import Engine
+from viewkeep.incremental.old import old
+from viewkeep.incremental.weighted import Context, to_rows
+from viewkeep.plan.nodes import Field, Fresh, Scan
+from viewkeep.runtime.capture import Capture
+from viewkeep.runtime.compiled import CompiledView
+from viewkeep.runtime.refresh import outgoing_sql
+from viewkeep.runtime.reports import VerifyReport
+from viewkeep.runtime.store import LOST, Store, ViewRecord
+from viewkeep.sql.references import replace_tables
+from viewkeep.strategy import names
+
+TOLERANCE = 1e-9
+"""Doubles may differ by this much, relative to their size: addition in another order is not exact."""
+_SHOWN = 10
+
+
+def verify_view(
+    engine: Engine,
+    store: Store,
+    capture: Capture,
+    record: ViewRecord,
+    compiled: CompiledView,
+    catalog: Catalog,
+    parents: Mapping[str, CompiledView],
+) -> VerifyReport:
+    """`parents`: the compiled materialized views that this one reads."""
+    positions = store.positions().get(record.name.folded, {})
+    with engine.transaction():
+        stand_ins = {}
+        known = store.sources()
+        for source in record.sources:
+            position = positions.get(source.folded, LOST)
+            if position == LOST:
+                continue
+            if source.folded in known:
+                capture.bind(source, position, known[source.folded].columns)
+            else:
+                delta = table(names.delta(source)).sql(dialect=engine.facts.dialect)
+                sql = outgoing_sql(parents[source.folded], position, engine.facts.dialect)
+                engine.execute(f"CREATE OR REPLACE TEMP TABLE {delta} AS {sql}")
+            stand_ins[source.folded] = _as_seen(engine, catalog.get(source))
+        query = _expected(record, catalog, stand_ins, compiled, engine.facts.dialect)
+        view = exp.select("*").from_(table(record.name)).sql(dialect=engine.facts.dialect)
+        missing = engine.arrow(f"({query}) EXCEPT ALL ({view})")
+        extra = engine.arrow(f"({view}) EXCEPT ALL ({query})")
+    missing, extra = _without_rounding(missing, extra)
+    return VerifyReport(
+        str(record.name),
+        missing.num_rows == 0 and extra.num_rows == 0,
+        missing.slice(0, _SHOWN),
+        extra.slice(0, _SHOWN),
+        missing.num_rows,
+        extra.num_rows,
+        {str(s): positions.get(s.folded, LOST) for s in record.sources},
+        _violated_keys(engine, record, catalog),
+    )
+
+
+def _as_seen(engine: Engine, source: Table) -> TableName:
+    """A temporary table with the rows of a source that the view has consumed."""
+    fresh, dialect = Fresh(), engine.facts.dialect
+    scan = Scan(source.name, tuple((Field(fresh(c.name), c.type), c.name) for c in source.columns))
+    rows = to_rows(old(scan, Context(fresh, frozenset({source.name.folded}))), fresh)
+    query = query_sql(rows, tuple(c.name for c in source.columns), dialect).sql(dialect=dialect)
+    seen = names.stage(source.name, "seen")
+    engine.execute(f"CREATE OR REPLACE TEMP TABLE {table(seen).sql(dialect=dialect)} AS {query}")
+    return seen
+
+
+def _expected(
+    record: ViewRecord, catalog: Catalog, stand_ins: dict[str, TableName], compiled: CompiledView, dialect: str
+) -> str:
+    """The user's query over the stand-ins; where it has a LIMIT, with the ties made deterministic."""
+    if compiled.query is not None and compiled.layout.ordered:
+        tree: exp.Expr = query_sql(compiled.query.root, compiled.layout.output, dialect)
+    else:
+        tree = exp.maybe_parse(record.query, dialect=dialect)
+    return replace_tables(tree, catalog, stand_ins, dialect).sql(dialect=dialect)
+
+
+def _violated_keys(engine: Engine, record: ViewRecord, catalog: Catalog) -> tuple[str, ...]:
+    """Declared keys of the sources that two rows share."""
+    found = []
+    for source in record.sources:
+        declared = catalog.get(source)
+        for key in declared.keys:
+            if key.enforced or declared.kind is not Kind.BASE:
+                continue
+            columns = [exp.column(identifier(c)) for c in key.columns]
+            query = exp.select(*columns).from_(table(source)).group_by(*columns).having("COUNT(*) > 1").limit(1)
+            if engine.execute(query.sql(dialect=engine.facts.dialect)):
+                found.append(f"key ({', '.join(key.columns)}) of {source} does not hold")
+    return tuple(found)
+
+
+def _without_rounding(missing: pa.Table, extra: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Drop pairs of rows that differ only by rounding in their DOUBLE columns."""
+    floats = [i for i, f in enumerate(missing.schema) if pa.types.is_floating(f.type)]
+    floats = floats or [i for i, f in enumerate(extra.schema) if pa.types.is_floating(f.type)]
+    if not floats or not missing.num_rows or not extra.num_rows:
+        return missing, extra
+    waiting: dict[Any, list[tuple[int, list[Any]]]] = collections.defaultdict(list)
+    for at, row in enumerate(zip(*(c.to_pylist() for c in extra.columns), strict=True)):
+        waiting[_rest(row, floats)].append((at, [row[i] for i in floats]))
+    lost, matched = [], set()
+    for at, row in enumerate(zip(*(c.to_pylist() for c in missing.columns), strict=True)):
+        candidates = waiting[_rest(row, floats)]
+        values = [row[i] for i in floats]
+        found = next((c for c in candidates if all(map(_close, values, c[1]))), None)
+        if found is None:
+            lost.append(at)
+        else:
+            candidates.remove(found)
+            matched.add(found[0])
+    left = [i for i in range(extra.num_rows) if i not in matched]
+    return missing.take(pa.array(lost, pa.int64())), extra.take(pa.array(left, pa.int64()))
+
+
+def _rest(row: tuple[Any, ...], floats: list[int]) -> str:
+    return repr([v for i, v in enumerate(row) if i not in floats])
+
+
+def _close(a: float | None, b: float | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    if math.isnan(a) or math.isnan(b):
+        return math.isnan(a) and math.isnan(b)
+    return a == b or math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=TOLERANCE)

@@ -1,0 +1,1 @@
+"""SQL text → plan. The only place that rejects SQL."""

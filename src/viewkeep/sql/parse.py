@@ -1,0 +1,87 @@
+"""Text → sqlglot trees, with errors that say where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokens import Token, TokenType
+
+from viewkeep.errors import Position, SqlError
+
+DIALECTS = ("duckdb", "spark", "postgres")
+
+
+def check_dialect(dialect: str) -> str:
+    if dialect not in DIALECTS:
+        raise SqlError(f"unknown dialect {dialect!r}", hint=f"known dialects: {', '.join(DIALECTS)}")
+    return dialect
+
+
+def position_of(node: exp.Expr) -> Position | None:
+    """Where a node stands in its text; sqlglot keeps it on identifiers and function names."""
+    for candidate in node.walk():
+        meta = candidate.meta
+        if "line" in meta and "col" in meta:
+            width = meta.get("end", 0) - meta.get("start", 0)
+            return Position(meta["line"], max(1, meta["col"] - width))
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement of a script: its text and its tokens."""
+
+    text: str
+    tokens: tuple[Token, ...]
+
+    def word(self, index: int) -> str:
+        return self.tokens[index].text.upper() if index < len(self.tokens) else ""
+
+
+def split(text: str, dialect: str) -> Iterator[Statement]:
+    """The statements of a script; semicolons in strings and comments do not separate.
+
+    >>> [s.text for s in split("SELECT ';'; -- one; two\\nSELECT 2;", "duckdb")]
+    ["SELECT ';'", 'SELECT 2']
+    """
+    try:
+        tokens = Dialect.get_or_raise(check_dialect(dialect)).tokenize(text)
+    except TokenError as error:
+        raise SqlError(f"the text cannot be read as SQL: {error}") from None
+    current: list[Token] = []
+    for token in tokens:
+        if token.token_type is TokenType.SEMICOLON:
+            if current:
+                yield Statement(text[current[0].start : current[-1].end + 1], tuple(current))
+            current = []
+        else:
+            current.append(token)
+    if current:
+        yield Statement(text[current[0].start : current[-1].end + 1], tuple(current))
+
+
+def parse_one(text: str, dialect: str) -> exp.Expr:
+    """One statement as a tree.
+
+    >>> parse_one("SELECT 1 +", "duckdb")
+    Traceback (most recent call last):
+    viewkeep.errors.SqlError: syntax error near '+' (line 1, column 10)...
+    """
+    try:
+        trees = sqlglot.parse(text, dialect=check_dialect(dialect))
+    except (ParseError, TokenError) as error:
+        details = getattr(error, "errors", None) or [{}]
+        first = details[0]
+        near = first.get("highlight") or ""
+        where = Position(first["line"], max(1, first["col"] - max(0, len(near) - 1))) if first.get("line") else None
+        what = f"syntax error near {near!r}" if near else f"syntax error: {str(error).splitlines()[0]}"
+        raise SqlError(what, where, (first.get("description") or "").rstrip(".").lower() or None) from None
+    found = [t for t in trees if t is not None]
+    if len(found) != 1:
+        raise SqlError(f"expected one statement, found {len(found)}")
+    return found[0]

@@ -1,0 +1,97 @@
+"""The tables a query text names, without planning it: found, or replaced by others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from sqlglot import exp
+
+from viewkeep.catalog import Catalog, Kind, Table, TableName
+from viewkeep.errors import CatalogError, SqlError
+from viewkeep.sql.determinism import check_deterministic
+from viewkeep.sql.parse import parse_one, position_of
+from viewkeep.sql.statements import table_name
+
+
+def sources_of(text: str, catalog: Catalog, dialect: str) -> tuple[TableName, ...]:
+    """The stored tables a query reads, also through plain views, each once."""
+    found: dict[str, TableName] = {}
+    for table in _reached(parse_one(text, dialect), catalog, dialect):
+        if table.kind is not Kind.PLAIN_VIEW:
+            found.setdefault(table.name.folded, table.name)
+    return tuple(found.values())
+
+
+def plain_views_of(text: str, catalog: Catalog, dialect: str) -> dict[str, str]:
+    """The plain views a query reads, directly or through others, with their definitions."""
+    reached = _reached(parse_one(text, dialect), catalog, dialect)
+    return {t.name.folded: t.definition or "" for t in reached if t.kind is Kind.PLAIN_VIEW}
+
+
+def _reached(tree: exp.Expr, catalog: Catalog, dialect: str) -> Iterator[Table]:
+    check_deterministic(tree)
+    for node in _table_nodes(tree):
+        try:
+            table = catalog.get(table_name(node), position_of(node))
+        except CatalogError as error:
+            raise SqlError(error.fact, error.position, error.hint) from None
+        yield table
+        if table.kind is Kind.TEMPORARY:
+            raise SqlError(
+                f"{str(table.name)!r} is a temporary table, which is gone after this connection",
+                position_of(node),
+                "make it a permanent table",
+            )
+        if table.kind is Kind.PLAIN_VIEW:
+            yield from _reached(definition_of(table, dialect), catalog, dialect)
+
+
+def _table_nodes(tree: exp.Expr) -> Iterator[exp.Table]:
+    """Named tables in FROM; names of CTEs and table functions are not tables."""
+    ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    for node in tree.find_all(exp.Table):
+        if isinstance(node.this, exp.Identifier) and (node.args.get("db") or node.name.lower() not in ctes):
+            yield node
+
+
+def definition_of(view: Table, dialect: str) -> exp.Expr:
+    """The query of a plain view; engines give the whole CREATE VIEW statement."""
+    tree = parse_one(view.definition or "", dialect)
+    if isinstance(tree, exp.Create):
+        inner = tree.expression
+        assert isinstance(inner, exp.Expr)
+        return inner
+    return tree
+
+
+def replace_tables(tree: exp.Expr, catalog: Catalog, others: Mapping[str, TableName], dialect: str) -> exp.Expr:
+    """Let a query read other tables in place of its own; plain views are expanded on the way."""
+    copy = tree.copy()
+    for node in list(_table_nodes(copy)):
+        name = table_name(node)
+        known = catalog.find(name)
+        alias = node.alias or node.name
+        if name.folded in others:
+            other = others[name.folded]
+            stand_in: exp.Expr = exp.Table(
+                this=exp.to_identifier(other.name, quoted=True),
+                db=exp.to_identifier(other.schema, quoted=True) if other.schema else None,
+            )
+            stand_in.set("alias", _alias(node, alias))
+        elif known is not None and known.kind is Kind.PLAIN_VIEW:
+            inner = replace_tables(definition_of(known, dialect), catalog, others, dialect)
+            assert isinstance(inner, exp.Query)
+            columns = [exp.to_identifier(c.name, quoted=True) for c in known.columns]
+            stand_in = inner.subquery(alias, copy=False)
+            stand_in.set("alias", _alias(node, alias, columns))
+        else:
+            continue
+        stand_in.set("joins", node.args.get("joins"))
+        node.replace(stand_in)
+    return copy
+
+
+def _alias(node: exp.Table, alias: str, columns: list[exp.Identifier] | None = None) -> exp.TableAlias:
+    own = node.args.get("alias")
+    renamed = (own.args.get("columns") if own else None) or columns
+    return exp.TableAlias(this=exp.to_identifier(alias, quoted=True), columns=renamed)

@@ -1,0 +1,87 @@
+"""Which columns a name can mean at one place of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from viewkeep.errors import SqlError, UnsupportedError, nearest
+from viewkeep.sql.parse import position_of
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """One entry of a FROM clause."""
+
+    alias: str
+    columns: tuple[tuple[str, str], ...]
+    """User-visible name and plan id, in order."""
+
+    def find(self, name: str) -> list[str]:
+        return [column_id for n, column_id in self.columns if n.lower() == name.lower()]
+
+
+@dataclass(slots=True)
+class Scope:
+    """The relations of one FROM clause; `merged` holds USING columns, which have no owner."""
+
+    relations: list[Relation] = field(default_factory=list)
+    merged: dict[str, str] = field(default_factory=dict)
+    hidden: set[str] = field(default_factory=set)
+    """Ids of the right-hand copies of USING columns: reachable by alias, not by star or bare name."""
+    outer: Scope | None = None
+
+    def add(self, relation: Relation, node: exp.Expr) -> None:
+        if any(r.alias.lower() == relation.alias.lower() for r in self.relations):
+            raise SqlError(f"table name {relation.alias!r} is used twice", position_of(node), "give one of them an alias")
+        self.relations.append(relation)
+
+    def resolve(self, column: exp.Column) -> str:
+        """The id a column name stands for."""
+        name, table = column.name, column.table
+        if column.args.get("catalog") or (column.args.get("db") and not table):
+            raise UnsupportedError(f"column {column.sql()!r} is qualified too deeply", position_of(column))
+        found = self._owned(name, table)
+        if len(found) == 1:
+            return found[0]
+        if len(found) > 1:
+            owners = [r.alias for r in self.relations if r.find(name)]
+            raise SqlError(
+                f"column {name!r} is ambiguous", position_of(column), f"write {' or '.join(f'{o}.{name}' for o in owners)}"
+            )
+        if self.outer is not None and self.outer.can_resolve(column):
+            raise UnsupportedError("correlated subquery", position_of(column))
+        if table and not any(r.alias.lower() == table.lower() for r in self.relations):
+            aliases = [r.alias for r in self.relations]
+            raise SqlError(
+                f"there is no table {table!r} here",
+                position_of(column),
+                nearest(table, aliases) or f"tables here: {', '.join(aliases) or 'none'}",
+            )
+        known = [n for r in self.relations if not table or r.alias.lower() == table.lower() for n, _ in r.columns]
+        raise SqlError(
+            f"column {name!r} does not exist",
+            position_of(column),
+            nearest(name, known) or f"columns here: {', '.join(dict.fromkeys(known)) or 'none'}",
+        )
+
+    def _owned(self, name: str, table: str) -> list[str]:
+        if not table and name.lower() in self.merged:
+            return [self.merged[name.lower()]]
+        owners = [r for r in self.relations if not table or r.alias.lower() == table.lower()]
+        return [i for r in owners for i in r.find(name) if table or i not in self.hidden]
+
+    def can_resolve(self, column: exp.Column) -> bool:
+        if self._owned(column.name, column.table):
+            return True
+        return self.outer is not None and self.outer.can_resolve(column)
+
+    def star(self, table: str, node: exp.Expr) -> Iterator[tuple[str, str]]:
+        """What `*` or `table.*` stands for."""
+        owners = [r for r in self.relations if not table or r.alias.lower() == table.lower()]
+        if not owners:
+            raise SqlError(f"there is no table {table!r} here", position_of(node))
+        for relation in owners:
+            yield from ((n, i) for n, i in relation.columns if table or i not in self.hidden)

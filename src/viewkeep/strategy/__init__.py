@@ -1,0 +1,1 @@
+"""How a view is stored, which program refreshes it, and which program is chosen and why."""

@@ -1,0 +1,75 @@
+"""Which program a refresh runs, and why: one place, one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+CROSSOVER = 0.2
+"""Share of changed rows from which recompute is taken to be cheaper (measured: bench/README.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What is known before a refresh."""
+
+    policy: str
+    strategy: str
+    changed_rows: Mapping[str, int]
+    """Rows in the delta of each changed source."""
+    source_rows: Mapping[str, int]
+    """Rows of every source now."""
+    not_incremental: str | None = None
+    """Why the view has no incremental program, if it has none."""
+    lost: str | None = None
+    """Why the recorded changes cannot be trusted this time."""
+    full: bool = False
+    """The user asked for a full recompute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    strategy: str
+    reason: str
+    predicted_rows: int
+    """Rows the chosen way is expected to read from sources and deltas."""
+
+
+def choose(situation: Situation) -> Choice:
+    """The strategy of one refresh.
+
+    >>> s = Situation("auto", "auto", {"payments": 10}, {"payments": 1000, "gods": 50})
+    >>> choose(s).reason
+    '10 of 1,050 source rows changed (1.0 %), below the 20 % from which recompute is cheaper'
+    """
+    changed, total = sum(situation.changed_rows.values()), sum(situation.source_rows.values())
+    share = changed / total if total else 1.0
+    percent = f"{share:.1%}".replace("%", " %")
+
+    def full(reason: str) -> Choice:
+        return Choice("recompute", reason, total)
+
+    def incremental(reason: str) -> Choice:
+        return Choice("classical", reason, changed)
+
+    if situation.full:
+        return full("asked for")
+    if situation.not_incremental:
+        return full(f"no incremental way: {situation.not_incremental}")
+    if situation.lost:
+        return full(situation.lost)
+    if situation.policy == "full":
+        return full("policy is 'full'")
+    if situation.strategy == "recompute":
+        return full("strategy is 'recompute'")
+    if not changed:
+        return Choice("unchanged", "no source changed", 0)
+    if situation.policy in ("incremental", "strict"):
+        return incremental(f"policy is {situation.policy!r}; {changed:,} source rows changed")
+    if situation.strategy == "classical":
+        return incremental("strategy is 'classical'")
+    if share > CROSSOVER:
+        return full(f"{changed:,} of {total:,} source rows changed ({percent}), more than the {CROSSOVER:.0%} "
+                    "from which recompute is cheaper".replace("%", " %", 1))
+    return incremental(f"{changed:,} of {total:,} source rows changed ({percent}), below the {CROSSOVER * 100:.0f} % "
+                       "from which recompute is cheaper")

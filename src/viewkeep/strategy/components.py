@@ -1,0 +1,123 @@
+"""What has to be stored so that an aggregate can follow changes without its input.
+
+| aggregate            | stored                    | inserts  | deletes                      |
+|----------------------|---------------------------|----------|------------------------------|
+| COUNT, exact SUM/AVG | sum, count of non-NULLs   | add      | subtract                     |
+| MIN, MAX             | the extreme               | extend   | recompute the group if hit   |
+| SUM, AVG of DOUBLE   | sum                       | add      | recompute the group          |
+| anything else        | its value                 | recompute the group | recompute the group |
+
+A group dies when its row count is 0, never when a sum is. SUM of no non-NULL input is NULL, hence
+the count beside each sum. Doubles are never subtracted: that would drift, and a NaN would stay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from sqlglot import exp
+
+from viewkeep.plan.nodes import Aggregate, Field, Fresh, Named, types_of
+from viewkeep.plan.scalars import Scalar, column, integer, is_exact
+from viewkeep.strategy import names
+
+
+class Rule(Enum):
+    ADD = "add"
+    EXTEND_SUM = "extend sum"
+    EXTEND_MIN = "extend minimum"
+    EXTEND_MAX = "extend maximum"
+    RECOMPUTE = "recompute the group"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Component:
+    """One stored column of a group: how to compute it from rows, and how it follows changes."""
+
+    field: Field
+    call: Scalar
+    rule: Rule
+
+    @property
+    def argument(self) -> Scalar:
+        found = self.call.this
+        assert isinstance(found, exp.Expr)
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """The stored form of an aggregate: its components, and each call in terms of them."""
+
+    components: tuple[Component, ...]
+    finals: tuple[Named, ...]
+
+    @property
+    def additive(self) -> bool:
+        return all(c.rule is Rule.ADD for c in self.components)
+
+
+def state_of(aggregate: Aggregate, fresh: Fresh) -> State:
+    types = types_of(aggregate.input)
+    components: list[Component] = []
+
+    def component(call: Scalar, rule: Rule, type_: str = "UNKNOWN") -> Scalar:
+        for known in components:
+            if known.call == call:
+                return column(known.field.id)
+        found = Component(Field(fresh(call.key), type_), call.copy(), rule)
+        components.append(found)
+        return column(found.field.id)
+
+    def final(call: Scalar) -> Scalar:
+        argument = call.this
+        plain = isinstance(argument, exp.Expr) and not isinstance(argument, exp.Distinct) and not call.expressions
+        match call:
+            case exp.Count() if isinstance(argument, exp.Star):
+                return column(names.ROWS)
+            case exp.Count() if plain:
+                return component(exp.Count(this=argument.copy()), Rule.ADD, "BIGINT")
+            case exp.Sum() if plain and is_exact(argument, types):
+                count = component(exp.Count(this=argument.copy()), Rule.ADD, "BIGINT")
+                return _unless_empty(count, component(call, Rule.ADD))
+            case exp.Sum() if plain:
+                return component(call, Rule.EXTEND_SUM)
+            case exp.Avg() if plain:
+                rule = Rule.ADD if is_exact(argument, types) else Rule.EXTEND_SUM
+                count = component(exp.Count(this=argument.copy()), Rule.ADD, "BIGINT")
+                total = component(exp.Sum(this=argument.copy()), rule)
+                ratio = exp.Div(this=exp.cast(total, "DOUBLE"), expression=count.copy(), typed=False, safe=False)
+                return _unless_empty(count, ratio)
+            case exp.Min() if plain:
+                return component(call, Rule.EXTEND_MIN)
+            case exp.Max() if plain:
+                return component(call, Rule.EXTEND_MAX)
+            case _:
+                return component(call, Rule.RECOMPUTE)
+
+    finals = tuple(Named(c.field, final(c.scalar)) for c in aggregate.calls)
+    return State(tuple(components), finals)
+
+
+def _unless_empty(count: Scalar, value: Scalar) -> Scalar:
+    return exp.Case(ifs=[exp.If(this=exp.GT(this=count.copy(), expression=integer(0)), true=value.copy())])
+
+
+def from_rows(aggregate: Aggregate, state: State) -> tuple[Aggregate, tuple[Named, ...]]:
+    """The aggregate that computes the state of every group from its rows, and its stored columns.
+
+    Sums are stored as 0 where there is nothing to sum, so that additions need no NULL rules.
+    """
+    rows = Named(Field(names.ROWS, "BIGINT"), exp.Count(this=exp.Star()))
+    raw = tuple(Named(c.field, c.call.copy()) for c in state.components)
+    stored = tuple(
+        Named(c.field, _zero(column(c.field.id)) if c.rule is Rule.ADD else column(c.field.id)) for c in state.components
+    )
+    keys = tuple(Named(k.field, column(k.field.id)) for k in aggregate.keys)
+    total = Named(rows.field, column(names.ROWS))
+    return Aggregate(aggregate.input, aggregate.keys, (rows, *raw)), (*keys, total, *stored)
+
+
+def _zero(scalar: Scalar) -> Scalar:
+    return exp.Coalesce(this=scalar, expressions=[integer(0)])

@@ -1,0 +1,288 @@
+"""Programs of a view whose top is an aggregate: groups with hidden state, found by key.
+
+Additive state (COUNT, exact SUM and AVG, DISTINCT): the delta of the state is logged and added.
+
+    D = γ_keys( Σ w, Σ w·x, Σ w·[x is not NULL] ) (ΔR)        state' = state + D
+
+Otherwise each affected group is combined with its change where its rules allow it, and computed
+anew from its own rows where not; old and new rows are logged with −1 and +1.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from sqlglot import exp
+
+from viewkeep.incremental.affected import restrict
+from viewkeep.incremental.delta import delta
+from viewkeep.incremental.weighted import WEIGHT_TYPE, Context, Weighted, keep, with_weight
+from viewkeep.plan.nodes import Aggregate, Field, Filter, Fresh, Join, JoinKind, Named, Node, Project, Scan, Union
+from viewkeep.plan.scalars import Scalar, column, conjoin, integer, null_safe_equal
+from viewkeep.strategy import names
+from viewkeep.strategy.bag import append_new, log_rows
+from viewkeep.strategy.components import Component, Rule, from_rows
+from viewkeep.strategy.layout import GroupLayout
+from viewkeep.strategy.logged import logged_now
+from viewkeep.strategy.program import Append, DeleteMatching, MergeAdd, Program, Stage, Step
+
+
+def refresh_groups(layout: GroupLayout, context: Context) -> Program:
+    change = delta(layout.aggregate.input, context)
+    assert change is not None
+    if layout.state.additive:
+        return Program("classical", add_state(layout, additive_delta(layout, change, context.fresh)))
+    return Program("classical", _combine(layout, change, context))
+
+
+# ---------------------------------------------------------------------- additive state
+def add_state(layout: GroupLayout, changes: Node) -> tuple[Step, ...]:
+    """Log the changes of the state, then add them to the stored state."""
+    counters = tuple(c for c in layout.columns if c not in layout.keys)
+    return (
+        Append(names.log(layout.view), layout.columns, changes, "what each affected group gains or loses", stamped=True),
+        MergeAdd(names.backing(layout.view), layout.keys, counters, names.ROWS, logged_now(layout, None)),
+    )
+
+
+def additive_delta(layout: GroupLayout, change: Weighted, fresh: Fresh) -> Node:
+    """One row a group: how much its row count and each stored sum and count change."""
+    aggregate = layout.aggregate
+    calls: list[Named] = [Named(Field(fresh("rows"), "BIGINT"), exp.Sum(this=change.weight_scalar))]
+    outputs: list[Named] = [Named(Field(names.ROWS, "BIGINT"), _zero(column(calls[0].field.id)))]
+    for component in layout.state.components:
+        new_calls, scalar = signed(component, change, fresh)
+        calls += new_calls
+        outputs.append(Named(component.field, scalar))
+    grouped = Aggregate(change.node, aggregate.keys, tuple(calls))
+    rows: Node = Project(grouped, (*keep(tuple(k.field for k in aggregate.keys)), *outputs))
+    return nonzero(rows, tuple(o.field.id for o in outputs))
+
+
+def signed(component: Component, change: Weighted, fresh: Fresh) -> tuple[list[Named], Scalar]:
+    """A counter's change: what came in minus what went out, without multiplying by the weight."""
+    weight, argument = change.weight_scalar, component.argument
+    if isinstance(component.call, exp.Count):
+        present = exp.Not(this=exp.Is(this=argument.copy(), expression=exp.Null()))
+        field = Field(fresh("n"), "BIGINT")
+        counted = exp.Case(ifs=[exp.If(this=present, true=weight)], default=integer(0))
+        return [Named(field, exp.Sum(this=counted))], _zero(column(field.id))
+    gained, lost = Field(fresh("gained")), Field(fresh("lost"))
+    calls = [
+        Named(gained, exp.Sum(this=when(exp.GT(this=weight, expression=integer(0)), argument))),
+        Named(lost, exp.Sum(this=when(exp.LT(this=weight.copy(), expression=integer(0)), argument))),
+    ]
+    return calls, exp.Sub(this=_zero(column(gained.id)), expression=_zero(column(lost.id)))
+
+
+def nonzero(node: Node, counters: tuple[str, ...]) -> Node:
+    """Groups whose changes cancelled out are not touched."""
+    moved = [exp.NEQ(this=column(c), expression=integer(0)) for c in counters]
+    return Filter(node, reduce(lambda a, b: exp.Or(this=a, expression=b), moved))
+
+
+def when(condition: Scalar, value: Scalar) -> Scalar:
+    return exp.Case(ifs=[exp.If(this=condition, true=value.copy())])
+
+
+def _zero(scalar: Scalar) -> Scalar:
+    return exp.Coalesce(this=scalar, expressions=[integer(0)])
+
+
+# ---------------------------------------------------------------------- state with other rules
+def _combine(layout: GroupLayout, change: Weighted, context: Context) -> tuple[Step, ...]:
+    stage = _Combination(layout, change, context)
+    return (
+        stage.step(),
+        log_rows(layout, with_weight(Weighted(stage.stored_rows()), integer(-1), context.fresh), "affected groups as they were"),
+        *(log_rows(layout, Weighted(n), why) for n, why in stage.new_rows()),
+        DeleteMatching(
+            names.backing(layout.view), layout.keys, stage.keys_only(), unique=True, why="affected groups are found by key", exact=False
+        ),
+        append_new(layout),
+    )
+
+
+class _Combination:
+    """The staged table of one refresh: for each affected group its old state beside its changes.
+
+    Old state and changes are brought into one row a group by UNION ALL and GROUP BY, which treats
+    NULL keys as a join would not.
+    """
+
+    HIT = "_vk_hit"
+
+    def __init__(self, layout: GroupLayout, change: Weighted, context: Context) -> None:
+        self.layout, self.context, self.fresh = layout, context, context.fresh
+        self.name = names.stage(layout.view, "groups")
+        self.key_fields = tuple(k.field for k in layout.aggregate.keys)
+        self.before = {c.field.id: Field(self.fresh("before"), c.field.type) for c in layout.state.components}
+        self.gain = {c.field.id: Field(self.fresh("gain"), c.field.type) for c in layout.state.components}
+        self.loss = {c.field.id: Field(self.fresh("loss"), c.field.type) for c in layout.state.components}
+        self.rows_before, self.rows_gain = Field(self.fresh("rows_before"), "BIGINT"), Field(self.fresh("rows_gain"), "BIGINT")
+        self.hit = Field(self.HIT, "BOOLEAN")
+        self.node = self._build(change)
+
+    def step(self) -> Step:
+        return Stage(self.name, tuple(f.id for f in self.node.fields), self.node, "old state and change of each affected group")
+
+    def scan(self) -> Scan:
+        return Scan(self.name, tuple((f, f.id) for f in self.node.fields))
+
+    def keys_only(self, hit: bool = False, suffix: bool = False) -> Node:
+        """The affected keys; with `hit` only those that must be computed anew."""
+        node: Node = self.scan()
+        if hit:
+            node = Filter(node, column(self.hit.id))
+        fields = tuple(Field(self.fresh("k"), f.type) if suffix else f for f in self.key_fields)
+        if not fields:
+            return Project(node, (Named(Field(self.fresh("one"), "INTEGER"), integer(1)),))
+        return Project(node, tuple(Named(n, column(f.id)) for n, f in zip(fields, self.key_fields, strict=True)))
+
+    # ------------------------------------------------------------------ the staged rows
+    def _build(self, change: Weighted) -> Node:
+        changes = self._changes(change)
+        old = self._old(changes)
+        fields = (*self.key_fields, *self._state_fields())
+        both = Union((old, changes), fields)
+        # One row from each side at most, so any aggregate that skips NULLs picks the one there is.
+        picked = Aggregate(
+            both,
+            keep(self.key_fields),
+            tuple(Named(f, exp.Max(this=column(f.id))) for f in self._state_fields()),
+        )
+        return Project(picked, (*keep(picked.fields), Named(self.hit, self._must_recompute())))
+
+    def _state_fields(self) -> tuple[Field, ...]:
+        ids = [c.field.id for c in self.layout.state.components]
+        return (
+            self.rows_before,
+            self.rows_gain,
+            *(self.before[i] for i in ids),
+            *(self.gain[i] for i in ids),
+            *(self.loss[i] for i in ids),
+        )
+
+    def _changes(self, change: Weighted) -> Node:
+        """Each affected group's gains and losses, with empty columns where the old state goes."""
+        calls: list[Named] = [Named(Field(self.fresh("rows"), "BIGINT"), exp.Sum(this=change.weight_scalar))]
+        outputs: dict[str, Scalar] = {self.rows_gain.id: column(calls[0].field.id)}
+        inserted = exp.GT(this=change.weight_scalar, expression=integer(0))
+        deleted = exp.LT(this=change.weight_scalar, expression=integer(0))
+        for component in self.layout.state.components:
+            gain, loss = self.gain[component.field.id], self.loss[component.field.id]
+            match component.rule:
+                case Rule.ADD:
+                    new, scalar = signed(component, change, self.fresh)
+                    calls += new
+                    outputs[gain.id] = scalar
+                case Rule.EXTEND_SUM | Rule.EXTEND_MIN | Rule.EXTEND_MAX:
+                    function = type(component.call)
+                    came = Named(Field(self.fresh("came")), function(this=when(inserted.copy(), component.argument)))
+                    went = Named(Field(self.fresh("went")), _loss(component, when(deleted.copy(), component.argument)))
+                    calls += [came, went]
+                    outputs[gain.id], outputs[loss.id] = column(came.field.id), column(went.field.id)
+                case Rule.RECOMPUTE:
+                    pass
+        grouped = Aggregate(change.node, self.layout.aggregate.keys, tuple(calls))
+        empty = exp.Null()
+        state = tuple(Named(f, outputs.get(f.id, empty).copy()) for f in self._state_fields())
+        return Project(grouped, (*keep(self.key_fields), *state))
+
+    def _old(self, changes: Node) -> Node:
+        restricted = _semi(self.layout.scan(), self.key_fields, changes, self.fresh)
+        outputs: dict[str, Scalar] = {self.rows_before.id: column(names.ROWS)}
+        for component in self.layout.state.components:
+            if component.rule is not Rule.RECOMPUTE:
+                outputs[self.before[component.field.id].id] = column(component.field.id)
+        state = tuple(Named(f, outputs.get(f.id, exp.Null()).copy()) for f in self._state_fields())
+        return Project(restricted, (*keep(self.key_fields), *state))
+
+    def _must_recompute(self) -> Scalar:
+        """Whether a deleted value may have been what the state rests on."""
+        reasons: list[Scalar] = []
+        for component in self.layout.state.components:
+            before, gain, loss = (column(d[component.field.id].id) for d in (self.before, self.gain, self.loss))
+            match component.rule:
+                case Rule.ADD:
+                    continue
+                case Rule.RECOMPUTE:
+                    return exp.true()
+                case Rule.EXTEND_SUM:
+                    reasons.append(exp.GT(this=_zero(loss), expression=integer(0)))
+                case Rule.EXTEND_MIN:
+                    # Also against the inserted minimum: a value may have come and gone in one batch.
+                    reasons.append(exp.LTE(this=loss, expression=_smaller(before, gain, exp.LT)))
+                case Rule.EXTEND_MAX:
+                    reasons.append(exp.GTE(this=loss, expression=_smaller(before, gain, exp.GT)))
+        any_reason = reduce(lambda a, b: exp.Or(this=a, expression=b), reasons)
+        return exp.Coalesce(this=exp.paren(any_reason), expressions=[exp.false()])
+
+    # ------------------------------------------------------------------ what it becomes
+    def stored_rows(self) -> Node:
+        return _semi(self.layout.scan(), self.key_fields, self.keys_only(), self.fresh)
+
+    def new_rows(self) -> list[tuple[Node, str]]:
+        anew = (self._from_rows(), "groups whose state cannot be derived, from their rows")
+        if any(c.rule is Rule.RECOMPUTE for c in self.layout.state.components):
+            return [anew]
+        return [(self._derived(), "groups whose state follows from the change"), anew]
+
+    def _derived(self) -> Node:
+        total = exp.Add(this=_zero(column(self.rows_before.id)), expression=_zero(column(self.rows_gain.id)))
+        kept: Scalar = exp.Not(this=column(self.hit.id))
+        if self.key_fields:
+            kept = exp.And(this=kept, expression=exp.GT(this=exp.paren(total.copy()), expression=integer(0)))
+        outputs = [Named(Field(names.ROWS, "BIGINT"), total)]
+        for component in self.layout.state.components:
+            before, gain = (column(d[component.field.id].id) for d in (self.before, self.gain))
+            match component.rule:
+                case Rule.ADD:
+                    value: Scalar = exp.Add(this=_zero(before), expression=_zero(gain))
+                case Rule.EXTEND_SUM:
+                    value = exp.Coalesce(this=exp.Add(this=before, expression=gain), expressions=[before.copy(), gain.copy()])
+                case Rule.EXTEND_MIN:
+                    value = _smaller(before, gain, exp.LT)
+                case _:
+                    value = _smaller(before, gain, exp.GT)
+            outputs.append(Named(component.field, value))
+        return Project(Filter(self.scan(), kept), (*keep(self.key_fields), *outputs))
+
+    def _from_rows(self) -> Node:
+        aggregate = self.layout.aggregate
+        keys = self.keys_only(hit=True, suffix=True)
+        narrowed = restrict(aggregate.input, tuple(k.scalar for k in aggregate.keys), keys) if aggregate.keys else None
+        if narrowed is not None:
+            raw, stored = from_rows(Aggregate(narrowed, aggregate.keys, aggregate.calls), self.layout.state)
+            return Project(raw, stored)
+        raw, stored = from_rows(aggregate, self.layout.state)
+        # The one group of a global aggregate: its row counts only if it was hit.
+        return Join(Project(raw, stored), keys, None, JoinKind.SEMI)
+
+
+def _loss(component: Component, value: Scalar) -> Scalar:
+    """The lost value that matters: how many for a sum, the extreme for a minimum or maximum."""
+    if component.rule is Rule.EXTEND_SUM:
+        return exp.Count(this=value)
+    return type(component.call)(this=value)
+
+
+def _smaller(left: Scalar, right: Scalar, compare: type[exp.Expr]) -> Scalar:
+    """The one that compares first, or the one that is not NULL."""
+    return exp.Case(
+        ifs=[
+            exp.If(this=exp.Is(this=left.copy(), expression=exp.Null()), true=right.copy()),
+            exp.If(this=compare(this=right.copy(), expression=left.copy()), true=right.copy()),
+        ],
+        default=left.copy(),
+    )
+
+
+def _semi(node: Node, fields: tuple[Field, ...], keys: Node, fresh: Fresh) -> Node:
+    """Stored rows whose key is among the first columns of `keys`."""
+    if not fields:
+        return node
+    renamed = tuple(Field(fresh("k"), f.type) for f in fields)
+    narrow = Project(keys, tuple(Named(n, column(f.id)) for n, f in zip(renamed, keys.fields, strict=False)))
+    pairs = zip(fields, renamed, strict=True)
+    return Join(node, narrow, conjoin(null_safe_equal(column(f.id), column(n.id)) for f, n in pairs), JoinKind.SEMI)

@@ -1,0 +1,134 @@
+"""How a view is stored, and the way from the stored columns to what its user sees.
+
+A view's plan is split in two. The core is what gets stored: the topmost aggregate as keys and
+state, or, where there is none, the rows themselves. The rest — HAVING, expressions over
+aggregates, ORDER BY … LIMIT — is the finalising query, a plain SQL view over the stored rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from viewkeep.catalog import Catalog, TableName
+from viewkeep.errors import SqlError, UnsupportedError
+from viewkeep.plan.keys import keys_of
+from viewkeep.plan.nodes import Aggregate, Field, Filter, Fresh, Named, Node, Project, Query, Scan, TopK, walk
+from viewkeep.plan.scalars import column
+from viewkeep.strategy import names
+from viewkeep.strategy.components import State, from_rows, state_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """What both kinds of stored view have in common."""
+
+    view: TableName
+    output: tuple[str, ...]
+    """The names the user gave to the view's columns."""
+    stored: tuple[Field, ...]
+    """The columns of the backing table: ids in plans, and under `columns` their names in the table."""
+    columns: tuple[str, ...]
+    contents: Node
+    """The backing table's rows computed from scratch; its fields are `stored`."""
+    above: Node
+    """The finalising plan over `scan()`."""
+    ordered: bool
+    """Whether the finalising plan has a LIMIT, so that one row in can push another out."""
+
+    def scan(self, table: TableName | None = None, suffix: str = "") -> Scan:
+        """The backing table (or one with its columns)."""
+        fields = tuple(replace(f, id=f.id + suffix) for f in self.stored)
+        return Scan(table or names.backing(self.view), tuple(zip(fields, self.columns, strict=True)))
+
+    def finalise(self, stored: Node) -> Node:
+        """What the user sees of some stored rows; extra columns, such as a weight, must not be there."""
+        return _replace_scan(self.above, stored)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BagLayout(Layout):
+    """Rows as they are, addressed by a key where one is known, else by value with multiplicities."""
+
+    key: tuple[str, ...] | None
+    key_reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupLayout(Layout):
+    """Groups with hidden state."""
+
+    aggregate: Aggregate
+    state: State
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(k.field.id for k in self.aggregate.keys)
+
+
+def layout_of(view: TableName, query: Query, catalog: Catalog, fresh: Fresh) -> BagLayout | GroupLayout:
+    for name in query.names:
+        if name.lower().startswith(names.RESERVED):
+            raise SqlError(f"column name {name!r} is reserved for viewkeep", hint="give it an alias with AS")
+    core = _core(query.root)
+    limited = any(isinstance(n, TopK) and (n.limit is not None or n.offset) for n in walk(query.root))
+    if any(isinstance(n, TopK) for n in walk(core)):
+        raise UnsupportedError("LIMIT below an aggregate or a join has no incremental form yet")
+    if isinstance(core, Aggregate):
+        state = state_of(core, fresh)
+        raw, stored = from_rows(core, state)
+        contents = Project(raw, stored)
+        fields = contents.fields
+        scan = Scan(names.backing(view), tuple((f, f.id) for f in fields))
+        keys = tuple(Named(k.field, column(k.field.id)) for k in core.keys)
+        above = _swap(query.root, core, Project(scan, (*keys, *state.finals)))
+        return GroupLayout(
+            view, query.names, fields, tuple(f.id for f in fields), contents, above, limited, core, state
+        )
+    # Stored under the names the user gave, where the core is the whole view; its sort columns otherwise.
+    wanted = tuple(f.id for f in core.fields)
+    labels = query.names if core.fields == query.root.fields else tuple(_label(i, query) for i in wanted)
+    scan = Scan(names.backing(view), tuple(zip(core.fields, labels, strict=True)))
+    key = next(iter(sorted(keys_of(core, catalog), key=lambda k: (len(k), sorted(k)))), None)
+    label = dict(zip(wanted, labels, strict=True))
+    return BagLayout(
+        view,
+        query.names,
+        core.fields,
+        labels,
+        core,
+        _swap(query.root, core, scan),
+        limited,
+        None if key is None else tuple(label[i] for i in sorted(key)),
+        "no key of the result is known" if key is None else "every row is found by its key",
+    )
+
+
+def _core(root: Node) -> Node:
+    """The topmost aggregate if only projections, filters and an order are above it; else what is below a LIMIT."""
+    node, below_order = root, root
+    while isinstance(node, Project | Filter | TopK):
+        if isinstance(node, TopK):
+            below_order = node.input
+        node = node.input
+    return node if isinstance(node, Aggregate) else below_order
+
+
+def _label(column_id: str, query: Query) -> str:
+    for name, output in zip(query.names, query.root.fields, strict=True):
+        if output.id == column_id:
+            return name
+    return column_id
+
+
+def _swap(root: Node, core: Node, stand_in: Node) -> Node:
+    if root is core:
+        return stand_in
+    assert isinstance(root, Project | Filter | TopK)
+    return replace(root, input=_swap(root.input, core, stand_in))
+
+
+def _replace_scan(node: Node, stored: Node) -> Node:
+    if isinstance(node, Scan):
+        return stored
+    assert isinstance(node, Project | Filter | TopK)
+    return replace(node, input=_replace_scan(node.input, stored))

@@ -1,0 +1,29 @@
+"""For each operator of a view, the word for how it is maintained, and the reason where it is not *delta*.
+
+    delta           the change of the output follows from the change of the input
+    affected keys   only the groups that a change touches are computed, old and new
+    recompute       the whole view, from scratch
+"""
+
+from __future__ import annotations
+
+from viewkeep.plan.nodes import Aggregate, Node
+from viewkeep.strategy.components import Rule
+from viewkeep.strategy.layout import BagLayout, GroupLayout
+
+_RULES = {
+    Rule.EXTEND_MIN: "a deleted minimum makes its group computed anew",
+    Rule.EXTEND_MAX: "a deleted maximum makes its group computed anew",
+    Rule.EXTEND_SUM: "a sum of doubles is never subtracted from: groups that lose rows are computed anew",
+    Rule.RECOMPUTE: "this aggregate has no smaller state: affected groups are computed anew",
+}
+
+
+def method_of(node: Node, layout: BagLayout | GroupLayout) -> str:
+    """The word for one node of the view's plan."""
+    if not isinstance(node, Aggregate):
+        return "delta"
+    if isinstance(layout, GroupLayout) and node is layout.aggregate:
+        reasons = dict.fromkeys(_RULES[c.rule] for c in layout.state.components if c.rule is not Rule.ADD)
+        return f"affected keys: {'; '.join(reasons)}" if reasons else "delta (stored state, found by key)"
+    return "affected keys: it is below another operator, so old and new rows of its groups are compared"

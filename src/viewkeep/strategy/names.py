@@ -1,0 +1,33 @@
+"""Names of what viewkeep stores beside the user's tables. Users' columns may not start with `_vk_`."""
+
+from __future__ import annotations
+
+from viewkeep.catalog import TableName
+
+SCHEMA = "_viewkeep"
+VERSION = "_vk_version"
+WEIGHT = "_vk_weight"
+ROWS = "_vk_rows"
+RESERVED = "_vk_"
+CLOCK = TableName("clock", SCHEMA)
+"""One row, one column `version`: the run that is under way."""
+
+
+def backing(view: TableName) -> TableName:
+    """Where a view's rows and hidden state live."""
+    return TableName(f"data_{view}", SCHEMA)
+
+
+def log(table: TableName) -> TableName:
+    """The changes of a table or view: version, weight, columns. Unsealed changes have no version yet."""
+    return TableName(f"log_{table}", SCHEMA)
+
+
+def delta(table: TableName) -> TableName:
+    """The changes that the refresh under way has to consume; bound anew for each refresh."""
+    return TableName(f"_vk_delta_{table}")
+
+
+def stage(view: TableName, what: str) -> TableName:
+    """A table that lives for one refresh."""
+    return TableName(f"_vk_{what}_{view}")

@@ -1,0 +1,96 @@
+"""A view's own delta, as its user and the views above it see it, read back from its log.
+
+A log of rows: the finalising query is linear, so it is applied to the logged rows.
+A log of additive state: for each group in the log, the state now and the state before (now minus
+what was logged) are both finalised.
+A finalising query with LIMIT is not linear: then all stored rows are finalised, before and after.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from viewkeep.incremental.weighted import Weighted, add, keep, negate, to_rows, to_units
+from viewkeep.plan.nodes import Aggregate, Field, Filter, Fresh, Join, JoinKind, Named, Node, Project, TopK, Union
+from viewkeep.plan.scalars import Scalar, column, conjoin, integer, null_safe_equal
+from viewkeep.strategy import names
+from viewkeep.strategy.layout import BagLayout, GroupLayout
+from viewkeep.strategy.logged import logged_since
+
+
+def outgoing(layout: BagLayout | GroupLayout, since: int, fresh: Fresh) -> Weighted:
+    """What the view gained and lost after a version, in units."""
+    if isinstance(layout, GroupLayout) and layout.state.additive:
+        now, before = _state_now(layout, since, fresh), _state_before(layout, since, fresh)
+    elif layout.ordered:
+        now, before = layout.scan(), _rows_before(layout, since, fresh)
+    else:
+        return to_units(_through(layout, _logged(layout, since)), fresh)
+    new, old = Weighted(_output(layout, now, fresh)), Weighted(_output(layout, before, fresh))
+    return to_units(add([new, negate(old, fresh)], new.payload, fresh), fresh)
+
+
+def _output(layout: BagLayout | GroupLayout, stored: Node, fresh: Fresh) -> Node:
+    """Finalised rows under ids of their own: new and old stand in one plan."""
+    final = layout.finalise(stored)
+    return Project(final, tuple(Named(Field(fresh("out"), f.type), column(f.id)) for f in final.fields))
+
+
+def _logged(layout: BagLayout | GroupLayout, since: int) -> Weighted:
+    rows = Project(logged_since(layout, since, weighted=True), (*keep(layout.stored), *keep((_WEIGHT,))))
+    return Weighted(rows, names.WEIGHT)
+
+
+_WEIGHT = Field(names.WEIGHT, "INTEGER")
+
+
+def _through(layout: BagLayout | GroupLayout, logged: Weighted) -> Weighted:
+    """The finalising projections and filters, with the weight carried beside."""
+
+    def carry(node: Node) -> Node:
+        match node:
+            case Project():
+                below = carry(node.input)
+                return Project(below, (*node.outputs, *keep((_WEIGHT,))))
+            case Filter():
+                return Filter(carry(node.input), node.predicate)
+            case TopK():
+                return carry(node.input)
+            case _:
+                return logged.node
+
+    return Weighted(carry(layout.above), names.WEIGHT)
+
+
+def _rows_before(layout: BagLayout | GroupLayout, since: int, fresh: Fresh) -> Node:
+    undone = negate(_logged(layout, since), fresh)
+    return to_rows(add([Weighted(layout.scan()), undone], layout.stored, fresh), fresh)
+
+
+def _state_now(layout: GroupLayout, since: int, fresh: Fresh) -> Node:
+    if layout.ordered or not layout.keys:
+        return layout.scan()
+    return _in_log(layout, layout.scan(), since, fresh)
+
+
+def _state_before(layout: GroupLayout, since: int, fresh: Fresh) -> Node:
+    """State now minus all that was logged since; groups that were not there yet have no rows."""
+    counters = tuple(f for f in layout.stored if f.id not in layout.keys)
+    keys = tuple(f for f in layout.stored if f.id in layout.keys)
+    logged = logged_since(layout, since, weighted=False)
+    minus = Project(logged, (*keep(keys), *(Named(f, exp.Neg(this=column(f.id))) for f in counters)))
+    plus = Project(_state_now(layout, since, fresh), keep((*keys, *counters)))
+    totals = tuple(Named(f, exp.Sum(this=column(f.id))) for f in counters)
+    summed = Aggregate(Union((plus, minus), (*keys, *counters)), keep(keys), totals)
+    rows: Node = Project(summed, keep(layout.stored))
+    alive = exp.GT(this=column(names.ROWS), expression=integer(0))
+    return Filter(rows, alive) if layout.keys else rows
+
+
+def _in_log(layout: GroupLayout, node: Node, since: int, fresh: Fresh) -> Node:
+    keys = tuple(f for f in layout.stored if f.id in layout.keys)
+    renamed = tuple(Field(fresh("k"), f.type) for f in keys)
+    logged = logged_since(layout, since, weighted=False)
+    touched = Aggregate(logged, tuple(Named(n, column(f.id)) for n, f in zip(renamed, keys, strict=True)))
+    pairs: list[Scalar] = [null_safe_equal(column(f.id), column(n.id)) for f, n in zip(keys, renamed, strict=True)]
+    return Join(node, touched, conjoin(pairs), JoinKind.SEMI)
