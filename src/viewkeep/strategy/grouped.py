@@ -24,7 +24,7 @@ from viewkeep.strategy.bag import append_new, log_rows
 from viewkeep.strategy.components import Component, Rule, from_rows
 from viewkeep.strategy.layout import GroupLayout
 from viewkeep.strategy.logged import logged_now
-from viewkeep.strategy.program import Append, DeleteMatching, MergeAdd, Program, Stage, Step
+from viewkeep.strategy.program import Append, Clear, DeleteMatching, MergeAdd, Program, Stage, Step
 
 
 def refresh_groups(layout: GroupLayout, context: Context) -> Program:
@@ -91,14 +91,16 @@ def _zero(scalar: Scalar) -> Scalar:
 
 # ---------------------------------------------------------------------- state with other rules
 def _combine(layout: GroupLayout, change: Weighted, context: Context) -> tuple[Step, ...]:
-    stage = _Combination(layout, change, context)
+    groups = _Combination(layout, change, context)
+    before = with_weight(Weighted(groups.stored_rows()), integer(-1), context.fresh)
+    backing = names.backing(layout.view)
     return (
-        stage.step(),
-        log_rows(layout, with_weight(Weighted(stage.stored_rows()), integer(-1), context.fresh), "affected groups as they were"),
-        *(log_rows(layout, Weighted(n), why) for n, why in stage.new_rows()),
-        DeleteMatching(
-            names.backing(layout.view), layout.keys, stage.keys_only(), unique=True, why="affected groups are found by key", exact=False
-        ),
+        groups.step(),
+        log_rows(layout, before, "affected groups as they were"),
+        *(log_rows(layout, Weighted(rows), why) for rows, why in groups.new_rows()),
+        DeleteMatching(backing, layout.keys, groups.keys_only(), True, "affected groups are found by key", exact=False)
+        if layout.keys
+        else Clear(backing, "there is one group"),
         append_new(layout),
     )
 
