@@ -52,10 +52,14 @@ def release_sql(source: TableName, dialect: str) -> list[str]:
     return [*statements, f"DROP TABLE IF EXISTS {_table(names.log(source), dialect)}"]
 
 
-def _trigger(source: TableName, event: str, word: str, body: str, transitions: tuple[str, ...], dialect: str) -> list[str]:
+def _trigger(
+    source: TableName, event: str, word: str, body: str, transitions: tuple[str, ...], dialect: str
+) -> list[str]:
     name = _quote(trigger_name(source, event), dialect)
     referencing = " ".join(f"{t} TABLE AS {t.lower()}_rows" for t in transitions)
-    head = f"CREATE TRIGGER {name} AFTER {word} ON {_table(source, dialect)} REFERENCING {referencing} FOR EACH STATEMENT"
+    head = (
+        f"CREATE TRIGGER {name} AFTER {word} ON {_table(source, dialect)} REFERENCING {referencing} FOR EACH STATEMENT"
+    )
     if dialect != "postgres":
         return [f"{head} {body}"]
     function = _table(TableName(f"capture_{event}_{source}", names.SCHEMA), dialect)

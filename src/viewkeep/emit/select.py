@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import assert_never
 
+import sqlglot
 from sqlglot import exp
 
 from viewkeep.catalog import TableName
@@ -52,6 +53,15 @@ def select(plan: Node, outputs: Sequence[tuple[exp.Expr, str]], dialect: str) ->
     for name, body, keep in emitter.ctes:
         query = query.with_(name, as_=body, materialized=keep, copy=False)
     return query
+
+
+def user_query(text: str, columns: Sequence[str], dialect: str) -> exp.Select:
+    """A query of the user that has no plan, with its columns named."""
+    tree = sqlglot.parse_one(text, dialect=dialect)
+    assert isinstance(tree, exp.Query)
+    inner = tree.subquery("query")
+    inner.args["alias"].set("columns", [identifier(c) for c in columns])
+    return exp.select("*").from_(inner)
 
 
 def by_name(plan: Node, wanted: Sequence[str]) -> list[tuple[exp.Expr, str]]:
@@ -192,5 +202,3 @@ def _label(node: Node) -> str:
             return "join" if node.kind is JoinKind.INNER else "semi"
         case _:
             return type(node).__name__.lower()
-
-

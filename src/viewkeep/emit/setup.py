@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from viewkeep.catalog import TableName
-from viewkeep.emit.select import identifier, table
+from viewkeep.emit.select import identifier, table, user_query
 from viewkeep.emit.statements import query_sql, table_as, view_as
 from viewkeep.strategy import names
 from viewkeep.strategy.layout import GroupLayout, Layout
@@ -15,9 +15,7 @@ def contents_query(layout: Layout, dialect: str, text: str | None) -> exp.Expr:
     """The view's stored rows from scratch; `text` is the user's query where the view has no plan."""
     if text is None:
         return query_sql(layout.contents, layout.columns, dialect)
-    inner = exp.maybe_parse(text, dialect=dialect).subquery("query")
-    inner.args["alias"].set("columns", [identifier(c) for c in layout.columns])
-    return exp.select("*").from_(inner)
+    return user_query(text, layout.columns, dialect)
 
 
 def setup_sql(layout: Layout, dialect: str, text: str | None = None) -> list[str]:
@@ -29,7 +27,11 @@ def setup_sql(layout: Layout, dialect: str, text: str | None = None) -> list[str
     columns = [exp.column(identifier(c)) for c in layout.columns]
     empty = exp.select(*head, *columns).from_(table(backing)).limit(0)
     shown = query_sql(layout.above, layout.output, dialect)
-    statements = [table_as(backing, contents_query(layout, dialect, text)), table_as(log, empty), view_as(layout.view, shown)]
+    statements = [
+        table_as(backing, contents_query(layout, dialect, text)),
+        table_as(log, empty),
+        view_as(layout.view, shown),
+    ]
     return [s.sql(dialect=dialect, pretty=True) for s in statements]
 
 

@@ -8,7 +8,7 @@ from typing import assert_never
 from sqlglot import exp
 
 from viewkeep.catalog import TableName
-from viewkeep.emit.select import by_name, identifier, select, table
+from viewkeep.emit.select import by_name, identifier, select, table, user_query
 from viewkeep.plan.nodes import Node
 from viewkeep.plan.scalars import null_safe_equal
 from viewkeep.strategy import names
@@ -51,9 +51,7 @@ def query_sql(plan: Node, columns: tuple[str, ...], dialect: str) -> exp.Select:
 
 def _stage(step: Stage, dialect: str) -> exp.Expr:
     if isinstance(step.source, str):
-        inner = exp.maybe_parse(step.source, dialect=dialect).subquery("query")
-        inner.args["alias"].set("columns", [identifier(c) for c in step.columns])
-        query: exp.Expr = exp.select("*").from_(inner)
+        query: exp.Expr = user_query(step.source, step.columns, dialect)
     else:
         query = query_sql(step.source, step.columns, dialect)
     return exp.Create(
@@ -107,7 +105,10 @@ def _merge(step: MergeAdd, dialect: str) -> exp.Expr:
             exp.When(matched=False, then=insert),
         ]
     merge = exp.Merge(
-        this=exp.alias_(table(step.target), "stored", table=True), using=source, on=on, whens=exp.Whens(expressions=whens)
+        this=exp.alias_(table(step.target), "stored", table=True),
+        using=source,
+        on=on,
+        whens=exp.Whens(expressions=whens),
     )
     if dialect == "duckdb":
         # What happened to each group, for the report: DuckDB counts only the total otherwise.
@@ -131,12 +132,16 @@ def _delete_copies(step: DeleteMatching, source: exp.Select, dialect: str) -> ex
     """By value, one stored copy for each row to go: copies are numbered and the first n are taken."""
     address = exp.column("ctid" if dialect == "postgres" else "rowid", table="stored")
     counted = (
-        exp.select(*(exp.column(identifier(c)) for c in step.columns), exp.alias_(exp.Count(this=exp.Star()), "_vk_gone"))
+        exp.select(
+            *(exp.column(identifier(c)) for c in step.columns), exp.alias_(exp.Count(this=exp.Star()), "_vk_gone")
+        )
         .from_(source.subquery("gone"))
         .group_by(*(exp.column(identifier(c)) for c in step.columns))
     )
     number = exp.Window(
-        this=exp.RowNumber(), partition_by=[_of("stored", c) for c in step.columns], order=exp.Order(expressions=[address.copy()])
+        this=exp.RowNumber(),
+        partition_by=[_of("stored", c) for c in step.columns],
+        order=exp.Order(expressions=[address.copy()]),
     )
     numbered = (
         exp.select(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ class DuckDBEngine:
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         try:
-            return self.connection.execute(sql, parameters or None).fetchall()  # type: ignore[no-any-return]
+            return self.connection.execute(sql, parameters or None).fetchall()
         except duckdb.Error as error:
             raise translate(error) from error
 
@@ -76,10 +76,8 @@ class DuckDBEngine:
         return True
 
     def _roll_back(self) -> None:
-        try:
+        with suppress(duckdb.Error):  # a failed COMMIT has rolled back already
             self.connection.execute("ROLLBACK")
-        except duckdb.Error:
-            pass  # a failed COMMIT has rolled back already
 
     @contextmanager
     def bound(self, name: str, data: pa.Table) -> Iterator[None]:
@@ -158,4 +156,3 @@ def translate(error: duckdb.Error) -> EngineError:
     elif "Could not set lock" in text:
         hint = "close the database in the other process"
     return EngineError(" ".join(text.split()), hint=hint)
-

@@ -38,10 +38,10 @@ def restrict(node: Node, scalars: tuple[Scalar, ...], keys: Node) -> Node:
                 renamed = tuple(s.copy().transform(lambda e: _rename(e, by_id)) for s in scalars)
                 return replace(node, input=restrict(node.input, renamed, keys))
         case Join(kind=JoinKind.INNER) if used:
-            for side in ("left", "right"):
-                child: Node = getattr(node, side)
-                if used <= {f.id for f in child.fields}:
-                    return replace(node, **{side: restrict(child, scalars, keys)})
+            if used <= {f.id for f in node.left.fields}:
+                return replace(node, left=restrict(node.left, scalars, keys))
+            if used <= {f.id for f in node.right.fields}:
+                return replace(node, right=restrict(node.right, scalars, keys))
         case Union():
             positions = {f.id: i for i, f in enumerate(node.fields)}
             inputs = []

@@ -72,7 +72,8 @@ def join_weighted(relations: list[Weighted], predicates: list[Scalar], context: 
     weights = [r.weight for r in relations if r.weight is not None]
     if len(weights) < 2:
         return Weighted(joined, weights[0] if weights else None)
-    product: Scalar = reduce(lambda a, b: exp.Mul(this=a, expression=b), [column(w) for w in weights])
+    factors: list[Scalar] = [column(w) for w in weights]
+    product = reduce(lambda a, b: exp.Mul(this=a, expression=b), factors)
     payload = tuple(f for f in joined.fields if f.id not in weights)
     weight = Field(context.fresh("w"), WEIGHT_TYPE)
     return Weighted(Project(joined, (*keep(payload), Named(weight, product))), weight.id)

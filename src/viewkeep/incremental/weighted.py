@@ -80,9 +80,7 @@ def add(terms: list[Weighted], fields: tuple[Field, ...], fresh: Fresh) -> Weigh
 def consolidate(weighted: Weighted, fresh: Fresh) -> Weighted:
     """Equal rows summed, zeros gone. The weight may now be any integer but zero."""
     total = Field(fresh("w"), "BIGINT")
-    grouped = Aggregate(
-        weighted.node, keep(weighted.payload), (Named(total, exp.Sum(this=weighted.weight_scalar)),)
-    )
+    grouped = Aggregate(weighted.node, keep(weighted.payload), (Named(total, exp.Sum(this=weighted.weight_scalar)),))
     return Weighted(Filter(grouped, exp.NEQ(this=column(total.id), expression=integer(0))), total.id)
 
 
@@ -109,5 +107,3 @@ def to_units(weighted: Weighted, fresh: Fresh) -> Weighted:
         ),
     )
     return Weighted(Repeat(signed, times.id), sign.id)
-
-

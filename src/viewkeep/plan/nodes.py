@@ -260,4 +260,3 @@ class Query:
     def __post_init__(self) -> None:
         if len(self.names) != len(self.root.fields):
             raise PlanError(f"{len(self.names)} names for {len(self.root.fields)} columns")
-

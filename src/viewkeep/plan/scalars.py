@@ -13,8 +13,25 @@ from sqlglot import exp
 Scalar = exp.Expr
 
 EXACT_TYPES = frozenset(
-    "TINYINT SMALLINT INT INTEGER BIGINT HUGEINT INT128 UTINYINT USMALLINT UINT UINTEGER UBIGINT UHUGEINT UINT128 "
-    "DECIMAL NUMERIC BOOLEAN".split()
+    [
+        "TINYINT",
+        "SMALLINT",
+        "INT",
+        "INTEGER",
+        "BIGINT",
+        "HUGEINT",
+        "INT128",
+        "UTINYINT",
+        "USMALLINT",
+        "UINT",
+        "UINTEGER",
+        "UBIGINT",
+        "UHUGEINT",
+        "UINT128",
+        "DECIMAL",
+        "NUMERIC",
+        "BOOLEAN",
+    ]
 )
 
 

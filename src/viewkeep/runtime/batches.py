@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+from sqlglot import exp
 
 from viewkeep.catalog import Table, TableName
 from viewkeep.emit.statements import program_sql
@@ -12,7 +13,6 @@ from viewkeep.incremental.weighted import Weighted, to_units
 from viewkeep.plan.nodes import Field, Filter, Fresh, Named, Node, Project, Scan
 from viewkeep.plan.scalars import column, integer
 from viewkeep.strategy.program import Append, DeleteMatching, Program, Stage
-from sqlglot import exp
 
 WEIGHT = "_w"
 _BATCH = TableName("_vk_batch")
@@ -35,7 +35,9 @@ def load_batch(engine: Engine, table: Table, data: pa.Table) -> int:
 def apply_batch(engine: Engine, table: Table, data: pa.Table) -> tuple[int, int]:
     """Net the batch, remove what it removes, add what it adds; how many of each."""
     if WEIGHT not in data.column_names:
-        raise ChangeError(f"the batch for {str(table.name)!r} has no weight column {WEIGHT!r}", hint="+n inserts, -n deletes")
+        raise ChangeError(
+            f"the batch for {str(table.name)!r} has no weight column {WEIGHT!r}", hint="+n inserts, -n deletes"
+        )
     if not pa.types.is_integer(data.schema.field(WEIGHT).type) or data.column(WEIGHT).null_count:
         raise ChangeError(f"weights must be whole numbers, none of them NULL; column {WEIGHT!r} is not")
     payload = data.drop_columns([WEIGHT])
@@ -48,7 +50,7 @@ def apply_batch(engine: Engine, table: Table, data: pa.Table) -> tuple[int, int]
         wanted = int(engine.execute(f'SELECT COUNT(*) FROM "{_UNITS.name}" WHERE "{WEIGHT}" < 0')[0][0])
         if counts[1] != wanted:
             raise ChangeError(
-                f"the batch deletes {wanted} rows of {str(table.name)!r}, and {wanted - counts[1]} of them are not there",
+                f"the batch deletes {wanted} rows of {str(table.name)!r}; {wanted - counts[1]} of them are not there",
                 hint="nothing was changed; all columns must match, NULLs included",
             )
         return counts[2], counts[1]
@@ -81,7 +83,8 @@ def _run(engine: Engine, table: Table, program: Program) -> list[int]:
             found = engine.execute(statement.sql)
         except EngineError as error:
             raise ChangeError(
-                f"the batch does not fit table {str(table.name)!r}: {error.fact}", hint=error.hint or "nothing was changed"
+                f"the batch does not fit table {str(table.name)!r}: {error.fact}",
+                hint=error.hint or "nothing was changed",
             ) from error
         counts.append(int(found[0][0]) if found and isinstance(found[0][0], int) else 0)
     return counts
@@ -92,9 +95,7 @@ def _check_columns(table: Table, given: list[str]) -> None:
     folded = [g.lower() for g in given]
     for name in given:
         if name.lower() not in known:
-            raise ChangeError(
-                f"table {str(table.name)!r} has no column {name!r}", hint=nearest(name, known.values())
-            )
+            raise ChangeError(f"table {str(table.name)!r} has no column {name!r}", hint=nearest(name, known.values()))
         if folded.count(name.lower()) > 1:
             raise ChangeError(f"the batch has column {name!r} twice")
     if missing := [n for f, n in known.items() if f not in folded]:
@@ -107,6 +108,4 @@ def _check_columns(table: Table, given: list[str]) -> None:
 def _named_as(table: Table, data: pa.Table) -> pa.Table:
     """The batch's columns in the table's order, spelled as the table spells them."""
     at = {n.lower(): i for i, n in enumerate(data.column_names)}
-    return pa.table(
-        [data.column(at[c.name.lower()]) for c in table.columns], names=[c.name for c in table.columns]
-    )
+    return pa.table([data.column(at[c.name.lower()]) for c in table.columns], names=[c.name for c in table.columns])

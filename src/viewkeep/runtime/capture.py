@@ -27,6 +27,10 @@ class Pending:
     rows: int
     """Rows of the table now."""
 
+    def unexplained(self, rows_before: int) -> int:
+        """How many rows the table has more (or fewer) than it should have after these changes."""
+        return self.rows - (rows_before + self.inserted - self.deleted)
+
 
 class Capture:
     def __init__(self, engine: Engine, store: Store) -> None:
@@ -112,5 +116,3 @@ class Capture:
 
     def _sql(self, name: TableName) -> str:
         return table(name).sql(dialect=self.dialect)
-
-

@@ -20,6 +20,7 @@ from viewkeep.strategy.grouped import refresh_groups
 from viewkeep.strategy.layout import BagLayout, GroupLayout, layout_of
 from viewkeep.strategy.program import Program
 from viewkeep.strategy.recompute import recompute
+from viewkeep.strategy.simplify import simplify_program
 
 FIRST_GENERATED = 1001
 """Ids made after planning start here, so that they read apart from the user's columns."""
@@ -46,11 +47,11 @@ class CompiledView:
     def program(self, changed: frozenset[str], append_only: bool) -> Program:
         context = Context(self.fresh, changed, self.time_travel)
         if isinstance(self.layout, GroupLayout):
-            return refresh_groups(self.layout, context)
-        return refresh_bag(self.layout, context, append_only and self.monotone)
+            return simplify_program(refresh_groups(self.layout, context))
+        return simplify_program(refresh_bag(self.layout, context, append_only and self.monotone))
 
     def full_program(self) -> Program:
-        return recompute(self.layout, self.fresh, None if self.query else self.text)
+        return simplify_program(recompute(self.layout, self.fresh, None if self.query else self.text))
 
     def statements(self, changed: frozenset[str], append_only: bool, dialect: str) -> list[Statement]:
         key = (changed, append_only, dialect)
@@ -65,7 +66,9 @@ class CompiledView:
         return self._programs[key]
 
 
-def compile_view(view: TableName, text: str, catalog: Catalog, dialect: str, output: tuple[str, ...] = ()) -> CompiledView:
+def compile_view(
+    view: TableName, text: str, catalog: Catalog, dialect: str, output: tuple[str, ...] = ()
+) -> CompiledView:
     """Compile a view that has an incremental form; UnsupportedError says why another has none.
 
     `output`: the column names as the engine gives them, where it was asked.

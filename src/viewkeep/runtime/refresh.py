@@ -7,7 +7,7 @@ view of a run sees the same versions of its sources, because the transaction see
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -15,14 +15,14 @@ import pyarrow as pa
 from viewkeep.catalog import TableName
 from viewkeep.emit.select import table
 from viewkeep.emit.statements import Statement, query_sql
-from viewkeep.engine.protocol import Engine
 from viewkeep.errors import PolicyError, RefreshError, ViewkeepError
 from viewkeep.plan.nodes import Field, Named, Project
 from viewkeep.plan.scalars import column
-from viewkeep.runtime.capture import Capture, Pending
+from viewkeep.runtime.capture import Pending
 from viewkeep.runtime.compiled import CompiledView
+from viewkeep.runtime.database import Database
 from viewkeep.runtime.reports import RefreshReport
-from viewkeep.runtime.store import LOST, SourceRecord, Store, ViewRecord
+from viewkeep.runtime.store import LOST, SourceRecord, ViewRecord
 from viewkeep.strategy import names
 from viewkeep.strategy.choose import Choice, Situation, choose
 from viewkeep.strategy.outgoing import outgoing
@@ -69,25 +69,24 @@ class _Run:
 
 
 class Refresher:
-    def __init__(
-        self, engine: Engine, store: Store, capture: Capture, compiled: Callable[[ViewRecord], CompiledView]
-    ) -> None:
-        self.engine, self.store, self.capture, self.compiled = engine, store, capture, compiled
-        self.dialect = engine.facts.dialect
+    def __init__(self, db: Database) -> None:
+        self.engine, self.store, self.capture = db.engine, db.store, db.capture
+        self.compiled, self.records, self.dialect = db.compiled, db.views, db.dialect
 
     # ------------------------------------------------------------------ a whole run
-    def run(self, order: list[ViewRecord], records: dict[str, ViewRecord], full: frozenset[str] = frozenset()) -> list[RefreshReport]:
+    def run(self, order: list[ViewRecord], full: frozenset[str] = frozenset()) -> list[RefreshReport]:
         """Refresh views that are given in dependency order; `full` ones are recomputed."""
         forced: dict[str, str] = {}
         own = True
         for attempt in range(10):
             try:
                 with self.engine.transaction() as own:
-                    return self._run(order, records, full, forced)
+                    return self._run(order, full, forced)
             except _KeyViolated as violated:
                 if not own:
                     raise RefreshError(
-                        f"view {violated.view!r}: {violated.reason}", hint="roll back, then refresh outside of a transaction"
+                        f"view {violated.view!r}: {violated.reason}",
+                        hint="roll back, then refresh outside of a transaction",
                     ) from None
                 forced[violated.view] = violated.reason
             except ViewkeepError as error:
@@ -96,27 +95,23 @@ class Refresher:
                 time.sleep(0.01 * 2**attempt)  # another refresh was first: look again at what is left to do
         raise RefreshError("the refresh was tried ten times and always met another one", hint="try again later")
 
-    def _run(
-        self, order: list[ViewRecord], records: dict[str, ViewRecord], full: frozenset[str], forced: Mapping[str, str]
-    ) -> list[RefreshReport]:
-        run = self._look(order, records)
+    def _run(self, order: list[ViewRecord], full: frozenset[str], forced: Mapping[str, str]) -> list[RefreshReport]:
+        run = self._look(order)
         reports = [self._view(run, record, record.name.folded in full, forced) for record in order]
         self._settle(run)
         return reports
 
-    def _look(self, order: list[ViewRecord], records: dict[str, ViewRecord]) -> _Run:
+    def _look(self, order: list[ViewRecord]) -> _Run:
         """Count what is waiting, and notice what capture did not see."""
-        run = _Run(records, self.store.sources(), self.store.positions(), {}, {}, self.store.version())
+        run = _Run(self.records, self.store.sources(), self.store.positions(), {}, {}, self.store.version())
         wanted = {s.folded: s for record in order for s in record.sources if s.folded in run.sources}
         for folded, name in wanted.items():
             pending, record = self.capture.pending(name), run.sources[folded]
             run.pending[folded] = pending
-            expected = record.row_count + pending.inserted - pending.deleted
-            if pending.rows != expected:
-                unseen = pending.rows - expected
+            if unseen := pending.unexplained(record.row_count):
                 run.lost[folded] = (
-                    f"table {str(name)!r} has {abs(unseen):,} rows {'more' if unseen > 0 else 'fewer'} than its captured "
-                    "changes explain: something bypassed capture (the appender does)"
+                    f"table {str(name)!r} has {abs(unseen):,} {'more' if unseen > 0 else 'fewer'} rows than its "
+                    "captured changes explain: something bypassed capture (the appender does)"
                 )
         return run
 
@@ -131,7 +126,11 @@ class Refresher:
                 # Views outside this run have not seen the unexplained rows either.
                 for reader in set(readers) - run.done:
                     self.store.set_positions(run.records[reader].name, {folded: LOST})
-            if not fresh and folded not in run.lost and run.sources[folded].version <= self._floor(run, readers, folded):
+            if (
+                not fresh
+                and folded not in run.lost
+                and run.sources[folded].version <= self._floor(run, readers, folded)
+            ):
                 continue
             version = self._tick(run)
             if fresh and not everyone:
@@ -196,7 +195,7 @@ class Refresher:
         run.moved.add(folded)
         for source in changes:
             positions[source] = version
-        self.store.set_positions(record.name, {s: version for s in changes})
+        self.store.set_positions(record.name, dict.fromkeys(changes, version))
         return self.store.add_history(
             RefreshReport(
                 str(record.name),
@@ -216,7 +215,11 @@ class Refresher:
         positions = run.positions.get(record.name.folded, {})
         versions = {str(s): positions.get(s.folded, 0) for s in record.sources}
         report = RefreshReport(
-            str(record.name), "unchanged", "no source changed", versions=versions, version=max(versions.values(), default=0)
+            str(record.name),
+            "unchanged",
+            "no source changed",
+            versions=versions,
+            version=max(versions.values(), default=0),
         )
         last = self.store.last_strategy(record.name)
         return report if last == "unchanged" else self.store.add_history(report)
@@ -302,8 +305,8 @@ class Refresher:
             if removed != expected:
                 raise _KeyViolated(
                     compiled.view.folded,
-                    f"{expected} rows should have left the view and {removed} were found: a declared key does not hold, "
-                    "or a change was not captured",
+                    f"{expected} rows should have left the view and {removed} were found: "
+                    "a declared key does not hold, or a change was not captured",
                 )
 
 

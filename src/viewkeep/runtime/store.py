@@ -21,8 +21,10 @@ CREATE SCHEMA IF NOT EXISTS _viewkeep;
 CREATE TABLE IF NOT EXISTS _viewkeep.format (version INTEGER);
 CREATE TABLE IF NOT EXISTS _viewkeep.clock (version BIGINT);
 CREATE TABLE IF NOT EXISTS _viewkeep.views (name VARCHAR PRIMARY KEY, record VARCHAR);
-CREATE TABLE IF NOT EXISTS _viewkeep.positions (view VARCHAR, source VARCHAR, version BIGINT, PRIMARY KEY (view, source));
-CREATE TABLE IF NOT EXISTS _viewkeep.sources (name VARCHAR PRIMARY KEY, columns VARCHAR, row_count BIGINT, version BIGINT);
+CREATE TABLE IF NOT EXISTS _viewkeep.positions (
+  view VARCHAR, source VARCHAR, version BIGINT, PRIMARY KEY (view, source));
+CREATE TABLE IF NOT EXISTS _viewkeep.sources (
+  name VARCHAR PRIMARY KEY, columns VARCHAR, row_count BIGINT, version BIGINT);
 CREATE TABLE IF NOT EXISTS _viewkeep.history (view VARCHAR, entry VARCHAR);
 CREATE TABLE IF NOT EXISTS _viewkeep.keys (name VARCHAR, record VARCHAR);
 CREATE TABLE IF NOT EXISTS _viewkeep.foreign_keys (name VARCHAR, record VARCHAR)
@@ -171,7 +173,8 @@ class Store:
 
     def last_strategy(self, view: TableName) -> str | None:
         found = self.engine.execute(
-            "SELECT entry ->> 'strategy' FROM _viewkeep.history WHERE view = ? ORDER BY rowid DESC LIMIT 1", [view.folded]
+            "SELECT entry ->> 'strategy' FROM _viewkeep.history WHERE view = ? ORDER BY rowid DESC LIMIT 1",
+            [view.folded],
         )
         return found[0][0] if found else None
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import collections
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -22,11 +21,11 @@ from viewkeep.engine.protocol import Engine
 from viewkeep.incremental.old import old
 from viewkeep.incremental.weighted import Context, to_rows
 from viewkeep.plan.nodes import Field, Fresh, Scan
-from viewkeep.runtime.capture import Capture
 from viewkeep.runtime.compiled import CompiledView
+from viewkeep.runtime.database import Database
 from viewkeep.runtime.refresh import outgoing_sql
 from viewkeep.runtime.reports import VerifyReport
-from viewkeep.runtime.store import LOST, Store, ViewRecord
+from viewkeep.runtime.store import LOST, ViewRecord
 from viewkeep.sql.references import replace_tables
 from viewkeep.strategy import names
 
@@ -35,16 +34,9 @@ TOLERANCE = 1e-9
 _SHOWN = 10
 
 
-def verify_view(
-    engine: Engine,
-    store: Store,
-    capture: Capture,
-    record: ViewRecord,
-    compiled: CompiledView,
-    catalog: Catalog,
-    parents: Mapping[str, CompiledView],
-) -> VerifyReport:
-    """`parents`: the compiled materialized views that this one reads."""
+def verify_view(db: Database, record: ViewRecord) -> VerifyReport:
+    engine, store, catalog, dialect = db.engine, db.store, db.catalog(), db.dialect
+    compiled, parents = db.compiled(record), db.parents(record)
     positions = store.positions().get(record.name.folded, {})
     with engine.transaction():
         stand_ins = {}
@@ -54,14 +46,14 @@ def verify_view(
             if position == LOST:
                 continue
             if source.folded in known:
-                capture.bind(source, position, known[source.folded].columns)
+                db.capture.bind(source, position, known[source.folded].columns)
             else:
-                delta = table(names.delta(source)).sql(dialect=engine.facts.dialect)
-                sql = outgoing_sql(parents[source.folded], position, engine.facts.dialect)
+                delta = table(names.delta(source)).sql(dialect=dialect)
+                sql = outgoing_sql(parents[source.folded], position, dialect)
                 engine.execute(f"CREATE OR REPLACE TEMP TABLE {delta} AS {sql}")
             stand_ins[source.folded] = _as_seen(engine, catalog.get(source))
-        query = _expected(record, catalog, stand_ins, compiled, engine.facts.dialect)
-        view = exp.select("*").from_(table(record.name)).sql(dialect=engine.facts.dialect)
+        query = _expected(record, catalog, stand_ins, compiled, dialect)
+        view = exp.select("*").from_(table(record.name)).sql(dialect=dialect)
         missing = engine.arrow(f"({query}) EXCEPT ALL ({view})")
         extra = engine.arrow(f"({view}) EXCEPT ALL ({query})")
     missing, extra = _without_rounding(missing, extra)

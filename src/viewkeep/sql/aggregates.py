@@ -1,7 +1,7 @@
 """The aggregate calls of one SELECT: found, made uniform, counted once.
 
-    AGG(x) FILTER (WHERE c)   becomes   AGG(CASE WHEN c THEN x END)
-    COUNT(1)                  becomes   COUNT(*)
+AGG(x) FILTER (WHERE c)   becomes   AGG(CASE WHEN c THEN x END)
+COUNT(1)                  becomes   COUNT(*)
 """
 
 from __future__ import annotations

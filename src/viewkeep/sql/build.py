@@ -379,7 +379,9 @@ class _Select:
                 case exp.In() if node.args.get("query"):
                     raise UnsupportedError("IN (subquery) has no incremental form yet", position_of(node))
                 case exp.Any() | exp.All() if isinstance(node.this, exp.Query):
-                    raise UnsupportedError("ANY and ALL over a subquery have no incremental form yet", position_of(node))
+                    raise UnsupportedError(
+                        "ANY and ALL over a subquery have no incremental form yet", position_of(node)
+                    )
                 case exp.Subquery() | exp.Select():
                     return self._scalar_subquery(node)
             return node
@@ -391,7 +393,9 @@ class _Select:
 
     def _scalar_subquery(self, tree: exp.Expr) -> Scalar:
         query = tree.unnest() if isinstance(tree, exp.Subquery) else tree
-        plain = isinstance(query, exp.Select) and not any(query.args.get(a) for a in ("group", "having", "limit", "distinct"))
+        plain = isinstance(query, exp.Select) and not any(
+            query.args.get(a) for a in ("group", "having", "limit", "distinct")
+        )
         if not plain or not any(contains_aggregate(e) for e in query.expressions):
             raise UnsupportedError("a scalar subquery that may give no row or several", position_of(query))
         node, names = _query(query, self.env, self.scope)
@@ -451,13 +455,12 @@ class _Select:
     def _order_items(self, names: list[str], scalars: list[Scalar]) -> list[tuple[exp.Expr, Scalar]]:
         """ORDER BY of a query that is not the outermost says nothing, unless a LIMIT follows."""
         order = self.tree.args.get("order")
-        limit, offset = self.tree.args.get("limit"), self.tree.args.get("offset")
-        if limit or offset:
+        if limit := self.tree.args.get("limit") or self.tree.args.get("offset"):
             if not self.top:
-                raise UnsupportedError("LIMIT inside a query has no incremental form yet", position_of(limit or offset))
+                raise UnsupportedError("LIMIT inside a query has no incremental form yet", position_of(limit))
             if not order:
                 raise NondeterministicError(
-                    "LIMIT without ORDER BY picks arbitrary rows", position_of(limit or offset), "add ORDER BY"
+                    "LIMIT without ORDER BY picks arbitrary rows", position_of(limit), "add ORDER BY"
                 )
         if not order or not self.top:
             return []

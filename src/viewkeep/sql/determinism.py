@@ -19,31 +19,33 @@ _CLASSES: tuple[type[exp.Expr], ...] = (
     exp.NextValueFor,
     exp.TableSample,
 )
-_NAMES = frozenset(
-    "random rand randn now today current_date current_time current_timestamp localtime localtimestamp "
-    "get_current_time get_current_timestamp transaction_timestamp statement_timestamp clock_timestamp timeofday "
-    "uuid uuidv4 uuidv7 gen_random_uuid newid nextval currval lastval setseed shuffle "
-    "txid_current current_user session_user current_setting monotonically_increasing_id spark_partition_id "
-    "input_file_name rowid".split()
-)
-
-_BARE = frozenset("localtime localtimestamp session_user rowid".split())
+_FUNCTIONS = """
+random rand randn now today current_date current_time current_timestamp localtime localtimestamp get_current_time
+get_current_timestamp transaction_timestamp statement_timestamp clock_timestamp timeofday uuid uuidv4 uuidv7
+gen_random_uuid newid nextval currval lastval setseed shuffle txid_current current_user session_user
+current_setting monotonically_increasing_id spark_partition_id input_file_name
+"""
+_NAMES = frozenset(_FUNCTIONS.split())
+_BARE = frozenset({"localtime", "localtimestamp", "session_user", "rowid"})
 """Those that sqlglot reads as a column because they need no parentheses."""
 
 
 def check_deterministic(query: exp.Expr) -> None:
     """Refuse a query that calls a non-deterministic function, and name it."""
     for node in query.walk():
-        if isinstance(node, _CLASSES):
-            name = node.sql_name().lower() if isinstance(node, exp.Func) else node.key
-        elif isinstance(node, exp.Anonymous) and node.name.lower() in _NAMES:
-            name = node.name.lower()
-        elif isinstance(node, exp.Column) and not node.table and node.name.lower() in _BARE:
-            name = node.name.lower()
-        else:
-            continue
-        raise NondeterministicError(
-            f"{name}() gives another answer each time, so a view of it cannot be kept or verified",
-            position_of(node),
-            "compute the value outside and store it in a table",
-        )
+        if (name := _nondeterministic(node)) is not None:
+            raise NondeterministicError(
+                f"{name} gives another answer each time, so a view of it cannot be kept or verified",
+                position_of(node),
+                "compute the value outside and store it in a table",
+            )
+
+
+def _nondeterministic(node: exp.Expr) -> str | None:
+    if isinstance(node, _CLASSES):
+        return node.sql(dialect="duckdb").lower()
+    if isinstance(node, exp.Anonymous) and node.name.lower() in _NAMES:
+        return f"{node.name.lower()}()"
+    if isinstance(node, exp.Column) and not node.table and node.name.lower() in _BARE:
+        return node.name.lower()
+    return None

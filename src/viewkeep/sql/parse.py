@@ -9,7 +9,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from viewkeep.errors import Position, SqlError
 
@@ -63,6 +63,11 @@ def split(text: str, dialect: str) -> Iterator[Statement]:
             current.append(token)
     if current:
         yield Statement(text[current[0].start : current[-1].end + 1], tuple(current))
+
+
+def to_dialect(text: str, written: str, wanted: str) -> str:
+    """A statement in another dialect; left to the letter where it is already in it."""
+    return text if written == wanted else parse_one(text, written).sql(dialect=wanted)
 
 
 def parse_one(text: str, dialect: str) -> exp.Expr:

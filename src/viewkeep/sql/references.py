@@ -15,8 +15,10 @@ from viewkeep.sql.statements import table_name
 
 def sources_of(text: str, catalog: Catalog, dialect: str) -> tuple[TableName, ...]:
     """The stored tables a query reads, also through plain views, each once."""
+    tree = parse_one(text, dialect)
+    check_deterministic(tree)
     found: dict[str, TableName] = {}
-    for table in _reached(parse_one(text, dialect), catalog, dialect):
+    for table in _reached(tree, catalog, dialect):
         if table.kind is not Kind.PLAIN_VIEW:
             found.setdefault(table.name.folded, table.name)
     return tuple(found.values())
@@ -28,22 +30,31 @@ def plain_views_of(text: str, catalog: Catalog, dialect: str) -> dict[str, str]:
     return {t.name.folded: t.definition or "" for t in reached if t.kind is Kind.PLAIN_VIEW}
 
 
-def _reached(tree: exp.Expr, catalog: Catalog, dialect: str) -> Iterator[Table]:
-    check_deterministic(tree)
+def named_in(text: str, catalog: Catalog, dialect: str) -> set[str]:
+    """Folded names of all known tables and views that a query reaches; what is unknown is the engine's matter."""
+    return {t.name.folded for t in _reached(parse_one(text, dialect), catalog, dialect, lenient=True)}
+
+
+def _reached(tree: exp.Expr, catalog: Catalog, dialect: str, lenient: bool = False) -> Iterator[Table]:
     for node in _table_nodes(tree):
         try:
             table = catalog.get(table_name(node), position_of(node))
         except CatalogError as error:
+            if lenient:
+                continue
             raise SqlError(error.fact, error.position, error.hint) from None
         yield table
-        if table.kind is Kind.TEMPORARY:
+        if table.kind is Kind.TEMPORARY and not lenient:
             raise SqlError(
                 f"{str(table.name)!r} is a temporary table, which is gone after this connection",
                 position_of(node),
                 "make it a permanent table",
             )
         if table.kind is Kind.PLAIN_VIEW:
-            yield from _reached(definition_of(table, dialect), catalog, dialect)
+            inner = definition_of(table, dialect)
+            if not lenient:
+                check_deterministic(inner)
+            yield from _reached(inner, catalog, dialect, lenient)
 
 
 def _table_nodes(tree: exp.Expr) -> Iterator[exp.Table]:

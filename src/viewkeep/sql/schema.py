@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from viewkeep.catalog import Catalog, Column, ForeignKey, Key, Kind, Table, TableName
+from viewkeep.catalog import Catalog, Column, ForeignKey, Key, Kind, Table
 from viewkeep.errors import SqlError
 from viewkeep.sql.build import build_query
 from viewkeep.sql.parse import parse_one, position_of, split
@@ -36,7 +36,9 @@ def read_schema(text: str, dialect: str) -> Catalog:
             catalog = catalog.with_table(Table(table_name(target), columns, Kind.PLAIN_VIEW, definition=definition))
         else:
             raise SqlError(
-                "a schema holds CREATE TABLE and CREATE VIEW statements only", position_of(tree), "move the rest elsewhere"
+                "a schema holds CREATE TABLE and CREATE VIEW statements only",
+                position_of(tree),
+                "move the rest elsewhere",
             )
     return catalog
 
@@ -50,7 +52,9 @@ def _table(schema: exp.Schema, dialect: str) -> Table:
             case exp.ColumnDef():
                 kinds = [c.kind for c in item.args.get("constraints") or ()]
                 primary = any(isinstance(k, exp.PrimaryKeyColumnConstraint) for k in kinds)
-                required = any(isinstance(k, exp.NotNullColumnConstraint) and not k.args.get("allow_null") for k in kinds)
+                required = any(
+                    isinstance(k, exp.NotNullColumnConstraint) and not k.args.get("allow_null") for k in kinds
+                )
                 type_ = item.args["kind"].sql(dialect="duckdb") if item.args.get("kind") else "UNKNOWN"
                 columns.append(Column(item.name, type_, nullable=not (primary or required)))
                 if primary or any(isinstance(k, exp.UniqueColumnConstraint) for k in kinds):
@@ -59,8 +63,8 @@ def _table(schema: exp.Schema, dialect: str) -> Table:
             case _:
                 _constraint(item, keys, foreign)
     primary_key = schema.find(exp.PrimaryKey)
-    required = {c.name.lower() for c in primary_key.expressions} if primary_key else set()
-    columns = [replace(c, nullable=c.nullable and c.name.lower() not in required) for c in columns]
+    never_null = {c.name.lower() for c in primary_key.expressions} if primary_key else set()
+    columns = [replace(c, nullable=c.nullable and c.name.lower() not in never_null) for c in columns]
     return Table(table_name(schema.this), tuple(columns), Kind.BASE, tuple(keys), tuple(foreign))
 
 
@@ -82,4 +86,3 @@ def _reference(columns: tuple[str, ...], reference: exp.Expr) -> ForeignKey:
     if isinstance(target, exp.Schema):
         return ForeignKey(columns, table_name(target.this), tuple(c.name for c in target.expressions))
     return ForeignKey(columns, table_name(target), ())
-

@@ -35,7 +35,9 @@ class Scope:
 
     def add(self, relation: Relation, node: exp.Expr) -> None:
         if any(r.alias.lower() == relation.alias.lower() for r in self.relations):
-            raise SqlError(f"table name {relation.alias!r} is used twice", position_of(node), "give one of them an alias")
+            raise SqlError(
+                f"table name {relation.alias!r} is used twice", position_of(node), "give one of them an alias"
+            )
         self.relations.append(relation)
 
     def resolve(self, column: exp.Column) -> str:
@@ -49,7 +51,9 @@ class Scope:
         if len(found) > 1:
             owners = [r.alias for r in self.relations if r.find(name)]
             raise SqlError(
-                f"column {name!r} is ambiguous", position_of(column), f"write {' or '.join(f'{o}.{name}' for o in owners)}"
+                f"column {name!r} is ambiguous",
+                position_of(column),
+                f"write {' or '.join(f'{o}.{name}' for o in owners)}",
             )
         if self.outer is not None and self.outer.can_resolve(column):
             raise UnsupportedError("correlated subquery", position_of(column))

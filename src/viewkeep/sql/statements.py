@@ -1,10 +1,10 @@
 """viewkeep's own statements, recognised by their first words; everything else is the engine's.
 
-    CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [WITH (option = 'value', …)] AS query
-    REFRESH MATERIALIZED VIEW name [FULL]
-    DROP MATERIALIZED VIEW [IF EXISTS] name
-    EXPLAIN MATERIALIZED VIEW name      EXPLAIN CREATE MATERIALIZED VIEW …
-    ALTER TABLE child ADD CONSTRAINT … FOREIGN KEY (…) REFERENCES parent (…) RELY
+CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [WITH (option = 'value', …)] AS query
+REFRESH MATERIALIZED VIEW name [FULL]
+DROP MATERIALIZED VIEW [IF EXISTS] name
+EXPLAIN MATERIALIZED VIEW name      EXPLAIN CREATE MATERIALIZED VIEW …
+ALTER TABLE child ADD CONSTRAINT … FOREIGN KEY (…) REFERENCES parent (…) RELY
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, field
 
 from sqlglot import exp
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from viewkeep.catalog import TableName
 from viewkeep.errors import Position, SqlError, nearest
@@ -183,10 +183,14 @@ def _options(reader: _Reader) -> dict[str, str]:
 def check_option(option: str, value: str, position: Position | None = None) -> str:
     value = value.lower()
     if value in LATER.get(option, ()):
-        raise SqlError(f"{option} {value!r} is not available yet", position, f"use one of: {', '.join(OPTIONS[option])}")
+        raise SqlError(
+            f"{option} {value!r} is not available yet", position, f"use one of: {', '.join(OPTIONS[option])}"
+        )
     if value not in OPTIONS[option]:
         known = ", ".join(OPTIONS[option])
-        raise SqlError(f"{option} cannot be {value!r}", position, nearest(value, OPTIONS[option]) or f"use one of: {known}")
+        raise SqlError(
+            f"{option} cannot be {value!r}", position, nearest(value, OPTIONS[option]) or f"use one of: {known}"
+        )
     return value
 
 

@@ -7,8 +7,8 @@ from viewkeep.incremental.weighted import Context, Weighted, keep, to_units
 from viewkeep.plan.nodes import Field, Named, Project, State, scans
 from viewkeep.strategy import names
 from viewkeep.strategy.layout import BagLayout, Layout
-from viewkeep.strategy.program import Append, DeleteMatching, Program, Step
 from viewkeep.strategy.logged import logged_now
+from viewkeep.strategy.program import Append, DeleteMatching, Program, Step
 
 
 def refresh_bag(layout: BagLayout, context: Context, append_only: bool) -> Program:

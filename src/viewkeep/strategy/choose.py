@@ -44,7 +44,6 @@ def choose(situation: Situation) -> Choice:
     """
     changed, total = sum(situation.changed_rows.values()), sum(situation.source_rows.values())
     share = changed / total if total else 1.0
-    percent = f"{share:.1%}".replace("%", " %")
 
     def full(reason: str) -> Choice:
         return Choice("recompute", reason, total)
@@ -68,8 +67,7 @@ def choose(situation: Situation) -> Choice:
         return incremental(f"policy is {situation.policy!r}; {changed:,} source rows changed")
     if situation.strategy == "classical":
         return incremental("strategy is 'classical'")
+    said, limit = f"{changed:,} of {total:,} source rows changed ({share * 100:.1f} %)", f"{CROSSOVER * 100:.0f} %"
     if share > CROSSOVER:
-        return full(f"{changed:,} of {total:,} source rows changed ({percent}), more than the {CROSSOVER:.0%} "
-                    "from which recompute is cheaper".replace("%", " %", 1))
-    return incremental(f"{changed:,} of {total:,} source rows changed ({percent}), below the {CROSSOVER * 100:.0f} % "
-                       "from which recompute is cheaper")
+        return full(f"{said}, more than the {limit} from which recompute is cheaper")
+    return incremental(f"{said}, below the {limit} from which recompute is cheaper")

@@ -112,7 +112,8 @@ def from_rows(aggregate: Aggregate, state: State) -> tuple[Aggregate, tuple[Name
     rows = Named(Field(names.ROWS, "BIGINT"), exp.Count(this=exp.Star()))
     raw = tuple(Named(c.field, c.call.copy()) for c in state.components)
     stored = tuple(
-        Named(c.field, _zero(column(c.field.id)) if c.rule is Rule.ADD else column(c.field.id)) for c in state.components
+        Named(c.field, _zero(column(c.field.id)) if c.rule is Rule.ADD else column(c.field.id))
+        for c in state.components
     )
     keys = tuple(Named(k.field, column(k.field.id)) for k in aggregate.keys)
     total = Named(rows.field, column(names.ROWS))

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from viewkeep.incremental.affected import restrict
 from viewkeep.incremental.delta import delta
-from viewkeep.incremental.weighted import WEIGHT_TYPE, Context, Weighted, keep, with_weight
+from viewkeep.incremental.weighted import Context, Weighted, keep, with_weight
 from viewkeep.plan.nodes import Aggregate, Field, Filter, Fresh, Join, JoinKind, Named, Node, Project, Scan, Union
 from viewkeep.plan.scalars import Scalar, column, conjoin, integer, null_safe_equal
 from viewkeep.strategy import names
@@ -40,7 +40,9 @@ def add_state(layout: GroupLayout, changes: Node) -> tuple[Step, ...]:
     """Log the changes of the state, then add them to the stored state."""
     counters = tuple(c for c in layout.columns if c not in layout.keys)
     return (
-        Append(names.log(layout.view), layout.columns, changes, "what each affected group gains or loses", stamped=True),
+        Append(
+            names.log(layout.view), layout.columns, changes, "what each affected group gains or loses", stamped=True
+        ),
         MergeAdd(names.backing(layout.view), layout.keys, counters, names.ROWS, logged_now(layout, None)),
     )
 
@@ -77,7 +79,7 @@ def signed(component: Component, change: Weighted, fresh: Fresh) -> tuple[list[N
 
 def nonzero(node: Node, counters: tuple[str, ...]) -> Node:
     """Groups whose changes cancelled out are not touched."""
-    moved = [exp.NEQ(this=column(c), expression=integer(0)) for c in counters]
+    moved: list[Scalar] = [exp.NEQ(this=column(c), expression=integer(0)) for c in counters]
     return Filter(node, reduce(lambda a, b: exp.Or(this=a, expression=b), moved))
 
 
@@ -121,12 +123,17 @@ class _Combination:
         self.before = {c.field.id: Field(self.fresh("before"), c.field.type) for c in layout.state.components}
         self.gain = {c.field.id: Field(self.fresh("gain"), c.field.type) for c in layout.state.components}
         self.loss = {c.field.id: Field(self.fresh("loss"), c.field.type) for c in layout.state.components}
-        self.rows_before, self.rows_gain = Field(self.fresh("rows_before"), "BIGINT"), Field(self.fresh("rows_gain"), "BIGINT")
+        self.rows_before, self.rows_gain = (
+            Field(self.fresh("rows_before"), "BIGINT"),
+            Field(self.fresh("rows_gain"), "BIGINT"),
+        )
         self.hit = Field(self.HIT, "BOOLEAN")
         self.node = self._build(change)
 
     def step(self) -> Step:
-        return Stage(self.name, tuple(f.id for f in self.node.fields), self.node, "old state and change of each affected group")
+        return Stage(
+            self.name, tuple(f.id for f in self.node.fields), self.node, "old state and change of each affected group"
+        )
 
     def scan(self) -> Scan:
         return Scan(self.name, tuple((f, f.id) for f in self.node.fields))
@@ -242,7 +249,9 @@ class _Combination:
                 case Rule.ADD:
                     value: Scalar = exp.Add(this=_zero(before), expression=_zero(gain))
                 case Rule.EXTEND_SUM:
-                    value = exp.Coalesce(this=exp.Add(this=before, expression=gain), expressions=[before.copy(), gain.copy()])
+                    value = exp.Coalesce(
+                        this=exp.Add(this=before, expression=gain), expressions=[before.copy(), gain.copy()]
+                    )
                 case Rule.EXTEND_MIN:
                     value = _smaller(before, gain, exp.LT)
                 case _:

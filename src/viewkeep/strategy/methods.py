@@ -1,8 +1,8 @@
 """For each operator of a view, the word for how it is maintained, and the reason where it is not *delta*.
 
-    delta           the change of the output follows from the change of the input
-    affected keys   only the groups that a change touches are computed, old and new
-    recompute       the whole view, from scratch
+delta           the change of the output follows from the change of the input
+affected keys   only the groups that a change touches are computed, old and new
+recompute       the whole view, from scratch
 """
 
 from __future__ import annotations

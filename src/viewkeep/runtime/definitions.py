@@ -1,0 +1,164 @@
+"""Creating and dropping views, and guarding the tables they read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from viewkeep.catalog import Kind, TableName
+from viewkeep.emit.setup import setup_sql, teardown_sql
+from viewkeep.errors import CatalogError, PolicyError, SqlError, UnsupportedError
+from viewkeep.runtime.compiled import CompiledView, compile_view, opaque_view
+from viewkeep.runtime.database import Database
+from viewkeep.runtime.reports import RefreshReport
+from viewkeep.runtime.store import ViewRecord
+from viewkeep.sql.parse import Statement, parse_one, to_dialect
+from viewkeep.sql.references import plain_views_of, sources_of
+from viewkeep.sql.statements import CreateView, DropView, table_name
+from viewkeep.strategy import names
+
+
+def plan_view(db: Database, create: CreateView, dialect: str) -> tuple[ViewRecord, CompiledView]:
+    """Everything that can be known, and refused, before anything is made."""
+    catalog = db.catalog()
+    reads = sources_of(create.query, catalog, dialect)
+    expanded = plain_views_of(create.query, catalog, dialect)
+    if create.name.folded in expanded or any(s.folded == create.name.folded for s in reads):
+        raise SqlError(f"view {str(create.name)!r} cannot read itself")
+    text, reason = to_dialect(create.query, dialect, db.dialect), None
+    try:
+        # The user's own text is planned first, so that positions in errors are the user's.
+        compile_view(create.name, create.query, catalog, dialect)
+        compiled = compile_view(create.name, text, catalog, db.dialect, _output_names(db, text))
+    except UnsupportedError as error:
+        reason = error.fact + (f" ({error.position})" if error.position else "")
+        _refuse_recompute(create, reason)
+        compiled = opaque_view(create.name, text, _output_names(db, text), reads, reason)
+    record = ViewRecord(
+        create.name, text, compiled.sources, dict(create.options), compiled.layout.output, reason, expanded
+    )
+    return record, compiled
+
+
+def _refuse_recompute(create: CreateView, reason: str) -> None:
+    name = str(create.name)
+    if create.options.get("policy") == "strict":
+        raise PolicyError(
+            f"view {name!r} has no incremental form: {reason}",
+            hint="policy 'strict' refuses it; 'auto' and 'incremental' would recompute it at each refresh",
+        )
+    if create.options.get("strategy") == "classical":
+        raise PolicyError(
+            f"strategy 'classical' is not possible for {name!r}: {reason}",
+            hint="leave the strategy to 'auto', which recomputes this view at each refresh",
+        )
+
+
+def _output_names(db: Database, text: str) -> tuple[str, ...]:
+    """The column names the engine itself gives; asking it also checks types and functions."""
+    found = tuple(row[0] for row in db.engine.execute(f"DESCRIBE {text}"))
+    seen: set[str] = set()
+    for name in found:
+        if name.lower() in seen:
+            raise SqlError(f"two output columns are named {name!r}", hint="give one of them an alias with AS")
+        seen.add(name.lower())
+    return found
+
+
+def create_view(db: Database, create: CreateView, dialect: str) -> None:
+    db.forget_schema()
+    existing = db.catalog().find(create.name)
+    if existing is not None:
+        is_view = existing.kind is Kind.MATERIALIZED
+        if is_view and create.if_not_exists:
+            return
+        if not (is_view and create.replace):
+            raise CatalogError(
+                f"{existing.kind.value} {str(create.name)!r} exists already",
+                hint="use CREATE OR REPLACE MATERIALIZED VIEW" if is_view else "choose another name",
+            )
+    record, compiled = plan_view(db, create, dialect)
+    with db.engine.transaction():
+        if existing is not None:
+            _remove(db, db.record(create.name))
+        version = db.store.tick()
+        _seal(db, compiled.sources, version)
+        for source in compiled.sources:
+            table = db.catalog().get(source)
+            if table.kind is Kind.BASE and source.folded not in db.store.sources():
+                db.capture.start(table)
+        for statement in setup_sql(compiled.layout, db.dialect, None if compiled.query else record.query):
+            db.engine.execute(statement)
+        db.store.put_view(replace(record, created=version))
+        db.store.set_positions(record.name, {s.folded: version for s in compiled.sources})
+        db.store.add_history(
+            RefreshReport(
+                str(record.name),
+                "recompute",
+                "created",
+                rows_inserted=db.capture.count(names.backing(record.name)),
+                versions={str(s): version for s in compiled.sources},
+                version=version,
+            )
+        )
+    db.reload_views()
+
+
+def _seal(db: Database, sources: Sequence[TableName], version: int) -> None:
+    """Seal what other views of the same tables still wait for: a view made now contains it already."""
+    known = db.store.sources()
+    for source in sources:
+        if source.folded in known:
+            pending = db.capture.pending(source)
+            if pending.unexplained(known[source.folded].row_count):
+                db.store.lose(source)
+            db.capture.seal(source, version)
+            db.store.count_source(source, pending.rows, version)
+
+
+def drop_view(db: Database, drop: DropView) -> None:
+    if drop.name.folded not in db.views and drop.if_exists:
+        return
+    record = db.record(drop.name)
+    if above := db.readers(record.name):
+        raise CatalogError(f"{_listed(above)} read {str(record.name)!r}", hint="drop them first; nothing was changed")
+    with db.engine.transaction():
+        _remove(db, record)
+    db.reload_views()
+
+
+def _remove(db: Database, record: ViewRecord) -> None:
+    """Its tables, its bookkeeping, and the capture that no other view needs."""
+    for statement in teardown_sql(record.name, db.dialect):
+        db.engine.execute(statement)
+    db.store.drop_view(record.name)
+    known = db.store.sources()
+    for source in record.sources:
+        others = [v for v in db.readers(source) if v.name != record.name]
+        if source.folded in known and not others:
+            db.capture.stop(source, exists=db.catalog().find(source) is not None)
+
+
+def guard(db: Database, statement: Statement, dialect: str) -> None:
+    """Refuse a DROP or ALTER that would pull a table from under a view."""
+    tree = parse_one(statement.text, dialect)
+    if isinstance(tree, exp.Drop):
+        targets = [table_name(t) for t in tree.args.get("tables") or [tree.this] if isinstance(t, exp.Table)]
+    elif isinstance(tree, exp.Alter) and isinstance(tree.this, exp.Table):
+        targets = [table_name(tree.this)]
+    else:
+        return
+    for target in targets:
+        if target.folded in db.views:
+            raise CatalogError(f"{str(target)!r} is a materialized view", hint=f"use DROP MATERIALIZED VIEW {target}")
+        if readers := db.readers(target):
+            raise CatalogError(
+                f"{statement.word(0)} would break {_listed(readers)}, which read {str(target)!r}",
+                hint="drop the views first; nothing was changed",
+            )
+
+
+def _listed(views: Sequence[ViewRecord]) -> str:
+    return ("view " if len(views) == 1 else "views ") + ", ".join(repr(str(v.name)) for v in views)
