@@ -1,17 +1,24 @@
-"""The whole maintenance program of a view as text: setup, capture, refresh."""
+"""The whole maintenance program of a view as text: setup, capture, refresh.
+
+It is what viewkeep itself runs, for the case that this view is the only reader of its tables.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
+from sqlglot import exp
+
 from viewkeep.catalog import Table, TableName
 from viewkeep.emit.capture import capture_sql
+from viewkeep.emit.select import identifier, table
 from viewkeep.emit.setup import setup_sql
 from viewkeep.emit.statements import program_sql
 from viewkeep.plan.nodes import Query
+from viewkeep.strategy import names
 from viewkeep.strategy.layout import BagLayout, GroupLayout
-from viewkeep.strategy.program import Program
+from viewkeep.strategy.program import Program, Stage
 
 
 class Compiled(Protocol):
@@ -29,18 +36,76 @@ class Compiled(Protocol):
 
 
 def whole_program(compiled: Compiled, sources: Sequence[Table], dialect: str) -> list[str]:
-    """All statements, each under a comment that says what it is for.
-
-    In the refresh part `_vk_delta_<table>` is the source's changes since the last refresh: rows
-    with a weight `_vk_weight`, +1 inserted and −1 deleted.
-    """
+    """All statements, each under a comment that says what it is for."""
     text = None if compiled.query else compiled.text
-    found = [f"-- setup\n{s}" for s in setup_sql(compiled.layout, dialect, text)]
+    found = [f"-- setup: viewkeep's own schema and clock\n{s}" for s in _clock(dialect)]
+    setup = setup_sql(compiled.layout, dialect, text)
+    whys = ("the stored rows", "the view's own change log", "what the user reads")
+    found += [f"-- setup: {why}\n{s}" for why, s in zip(whys, setup, strict=True)]
     for source in sources:
-        found += [f"-- capture the changes of {source.name}\n{s}" for s in capture_sql(source, dialect)]
+        found += [f"-- capture: changes of {source.name}\n{s}" for s in capture_sql(source, dialect)]
+    clock = table(names.CLOCK).sql(dialect=dialect)
+    found.append(f"-- refresh: a new version\nUPDATE {clock} SET version = version + 1")
     if compiled.query is None:
         program = compiled.full_program()
     else:
         program = compiled.program(frozenset(s.folded for s in compiled.sources), append_only=False)
+        found += [_delta(source, dialect) for source in sources]
     found += [f"-- refresh: {s.why}\n{s.sql}" for s in program_sql(program, dialect)]
+    if dialect == "postgres":
+        found += [_drop(step.name) for step in program.steps if isinstance(step, Stage)]
+    if dialect != "spark":
+        logs = [table(names.log(s.name)).sql(dialect=dialect) for s in sources]
+        found += [f"-- refresh: the changes are consumed\nDELETE FROM {log}" for log in logs]
     return found
+
+
+def _clock(dialect: str) -> list[str]:
+    clock = table(names.CLOCK).sql(dialect=dialect)
+    schema = identifier(names.SCHEMA).sql(dialect=dialect)
+    return [
+        f"CREATE SCHEMA IF NOT EXISTS {schema}",
+        f"CREATE TABLE {clock} (version BIGINT)",
+        f"INSERT INTO {clock} VALUES (0)",
+    ]
+
+
+def _delta(source: Table, dialect: str) -> str:
+    """The relation that the refresh reads as the changes of a source."""
+    name, log = names.delta(source.name), names.log(source.name)
+    if dialect == "spark":
+        return (
+            f"-- refresh: {name.name} holds the rows of {source.name} inserted (_vk_weight 1) and deleted (-1) since\n"
+            f"-- the last refresh. viewkeep registers it from the table's Delta log before the next statement;\n"
+            f"-- with the change feed on, this is the same:\n" + _change_feed(source, dialect)
+        )
+    columns = [exp.column(identifier(c)) for c in (names.WEIGHT, *(c.name for c in source.columns))]
+    view = exp.Create(
+        this=table(name),
+        kind="VIEW",
+        replace=True,
+        expression=exp.select(*columns).from_(table(log)),
+        properties=exp.Properties(expressions=[exp.TemporaryProperty()]),
+    )
+    return f"-- refresh: the changes of {source.name} since the last refresh\n{view.sql(dialect=dialect, pretty=True)}"
+
+
+def _change_feed(source: Table, dialect: str) -> str:
+    weight = exp.Case(
+        ifs=[exp.If(this=exp.column("_change_type").isin("insert", "update_postimage"), true=exp.Literal.number(1))],
+        default=exp.Neg(this=exp.Literal.number(1)),
+    )
+    columns = [exp.column(identifier(c.name)) for c in source.columns]
+    feed = exp.Anonymous(this="table_changes", expressions=[exp.Literal.string(str(source.name)), exp.var(":since")])
+    view = exp.Create(
+        this=table(names.delta(source.name)),
+        kind="VIEW",
+        replace=True,
+        expression=exp.select(exp.alias_(weight, identifier(names.WEIGHT)), *columns).from_(exp.Table(this=feed)),
+        properties=exp.Properties(expressions=[exp.TemporaryProperty()]),
+    )
+    return view.sql(dialect=dialect, pretty=True)
+
+
+def _drop(name: TableName) -> str:
+    return f"-- refresh: staged for this refresh only\nDROP TABLE {table(name).sql(dialect='postgres')}"

@@ -173,7 +173,11 @@ class _Emitter:
         """Rows by a series of numbers: each row meets the numbers 1 to `times`."""
         source = self.emit(node.input)
         series = exp.GenerateSeries(start=exp.Literal.number(1), end=exp.cast(column(node.times), "BIGINT"))
-        counter = exp.Unnest(expressions=[series]) if self.dialect != "spark" else exp.Explode(this=series)
+        counter: exp.Expr = exp.Unnest(expressions=[series])
+        if self.dialect == "spark":
+            counter = exp.Explode(this=series)
+        elif self.dialect == "postgres":
+            counter = series  # gives a row a number by itself
         wide = exp.select(*(column(f.id) for f in node.fields), exp.alias_(counter, "_vk_copy")).from_(source)
         return _columns(node).from_(wide.subquery("copies"))
 

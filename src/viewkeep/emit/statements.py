@@ -54,10 +54,11 @@ def _stage(step: Stage, dialect: str) -> exp.Expr:
         query: exp.Expr = user_query(step.source, step.columns, dialect)
     else:
         query = query_sql(step.source, step.columns, dialect)
+    # Spark has no temporary tables: a view there, which its cache may hold.
     return exp.Create(
         this=table(step.name),
-        kind="TABLE",
-        replace=True,
+        kind="VIEW" if dialect == "spark" else "TABLE",
+        replace=dialect != "postgres",
         expression=query,
         properties=exp.Properties(expressions=[exp.TemporaryProperty()]),
     )
@@ -117,15 +118,23 @@ def _merge(step: MergeAdd, dialect: str) -> exp.Expr:
 
 
 def _delete(step: DeleteMatching, dialect: str) -> exp.Expr:
-    source = query_sql(step.source, step.columns, dialect)
-    if step.unique:
-        matches = (null_safe_equal(_of("stored", c), _of("gone", c)) for c in step.columns)
-        return exp.Delete(
-            this=exp.alias_(table(step.target), "stored", table=True),
-            using=[source.subquery("gone")],
-            where=exp.Where(this=exp.and_(*matches)),
-        )
-    return _delete_copies(step, source, dialect)
+    source, stored = query_sql(step.source, step.columns, dialect), exp.alias_(table(step.target), "stored", table=True)
+    matches = exp.and_(*(null_safe_equal(_of("stored", c), _of("gone", c)) for c in step.columns))
+    match dialect, step.unique:
+        case "spark", True:
+            gone = exp.When(matched=True, then=exp.var("DELETE"))
+            return exp.Merge(
+                this=stored, using=source.subquery("gone"), on=matches, whens=exp.Whens(expressions=[gone])
+            )
+        case "spark", False:
+            # Rows have no address there; the difference of bags keeps the right number of copies.
+            columns = [exp.column(identifier(c)) for c in step.columns]
+            kept = exp.except_(exp.select(*columns).from_(table(step.target)), source, distinct=False)
+            return exp.Insert(this=table(step.target), expression=kept, overwrite=True)
+        case _, True:
+            return exp.Delete(this=stored, using=[source.subquery("gone")], where=exp.Where(this=matches))
+        case _:
+            return _delete_copies(step, source, dialect)
 
 
 def _delete_copies(step: DeleteMatching, source: exp.Select, dialect: str) -> exp.Expr:

@@ -59,6 +59,8 @@ def substitute(scalar: Scalar, mapping: Mapping[str, Scalar]) -> Scalar:
     >>> substitute(exp.Neg(this=column("a_1")), {"a_1": column("b_2")}).sql()
     '-"b_2"'
     """
+    if isinstance(scalar, exp.Column) and scalar.name in mapping:
+        return mapping[scalar.name].copy()
 
     def swap(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Column) and node.name in mapping:

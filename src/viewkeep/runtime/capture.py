@@ -63,14 +63,14 @@ class Capture:
                 return f"column {column.name!r} of table {name!r} changed from {column.type} to {found.type}"
         return None
 
-    def uncaptured(self) -> set[str]:
-        """Folded names of captured tables that have lost their triggers (dropped and made again)."""
+    def uncaptured(self) -> list[SourceRecord]:
+        """Captured tables that have lost their triggers (dropped and made again)."""
         there = {row[0] for row in self.engine.execute("SELECT trigger_name FROM duckdb_triggers()")}
-        return {
-            folded
-            for folded, record in self.store.sources().items()
+        return [
+            record
+            for record in self.store.sources().values()
             if any(trigger_name(record.name, event) not in there for event in ("insert", "delete", "update"))
-        }
+        ]
 
     # ------------------------------------------------------------------ looking
     def count(self, name: TableName) -> int:

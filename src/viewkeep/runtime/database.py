@@ -49,8 +49,14 @@ class Database:
         self.views = self.store.views()
         self.forget_schema()
 
+    def sync(self) -> None:
+        """Notice views that another connection made, replaced or dropped."""
+        if self.store.created() != {k: v.created for k, v in self.views.items()}:
+            self.reload_views()
+
     def record(self, name: TableName | str) -> ViewRecord:
         wanted = TableName.parse(name) if isinstance(name, str) else name
+        self.sync()
         if wanted.folded not in self.views:
             known = [str(v.name) for v in self.views.values()]
             raise CatalogError(

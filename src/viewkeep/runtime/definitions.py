@@ -92,7 +92,7 @@ def create_view(db: Database, create: CreateView, dialect: str) -> None:
         for statement in setup_sql(compiled.layout, db.dialect, None if compiled.query else record.query):
             db.engine.execute(statement)
         db.store.put_view(replace(record, created=version))
-        db.store.set_positions(record.name, {s.folded: version for s in compiled.sources})
+        db.store.start_positions(record.name, compiled.sources, version)
         db.store.add_history(
             RefreshReport(
                 str(record.name),

@@ -143,6 +143,7 @@ class Keeper:
         """Refresh one view, after the views it reads, or all; a report, or a list of reports."""
         with self._lock:
             if view is None:
+                self._db.sync()
                 return refresh_views(self._db, list(self._db.views.values()), full)
             return refresh_views(self._db, [self._db.record(view)], full)[-1]
 

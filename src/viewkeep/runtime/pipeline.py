@@ -12,6 +12,8 @@ from viewkeep.runtime.store import ViewRecord
 def refresh_views(db: Database, wanted: list[ViewRecord], full: bool = False) -> list[RefreshReport]:
     """Refresh views after the views they read; the wanted ones are recomputed if `full`."""
     order: dict[str, ViewRecord] = {}
+    if not wanted:
+        return []
     for record in wanted:
         _collect(db, record, order)
     broken = repair(db)
@@ -46,10 +48,9 @@ def repair(db: Database) -> dict[str, str]:
         return {}
     db.forget_schema()
     broken: dict[str, str] = {}
-    for folded in uncaptured:
-        record = db.store.sources()[folded]
+    for record in uncaptured:
         if reason := db.capture.broken(record, db.catalog()):
-            broken[folded] = reason
+            broken[record.name.folded] = reason
             continue
         with db.engine.transaction():
             db.capture.stop(record.name)

@@ -62,6 +62,9 @@ class _Run:
     lost: dict[str, str]
     """Tables whose changes were not all seen, with the reason."""
     started: int
+    """The version before this run."""
+    backlog: set[str] = field(default_factory=set)
+    """Tables with sealed changes that some view had not consumed."""
     version: int | None = None
     done: set[str] = field(default_factory=set)
     moved: set[str] = field(default_factory=set)
@@ -108,6 +111,8 @@ class Refresher:
         for folded, name in wanted.items():
             pending, record = self.capture.pending(name), run.sources[folded]
             run.pending[folded] = pending
+            if any(record.version > p[folded] for p in run.positions.values() if folded in p):
+                run.backlog.add(folded)
             if unseen := pending.unexplained(record.row_count):
                 run.lost[folded] = (
                     f"table {str(name)!r} has {abs(unseen):,} {'more' if unseen > 0 else 'fewer'} rows than its "
@@ -118,26 +123,19 @@ class Refresher:
     def _settle(self, run: _Run) -> None:
         """Seal or forget what was consumed."""
         for folded, pending in run.pending.items():
-            name = run.sources[folded].name
-            readers = [r.name.folded for r in run.records.values() if any(s.folded == folded for s in r.sources)]
-            fresh = pending.inserted + pending.deleted > 0
+            name, fresh, lost = run.sources[folded].name, bool(pending.inserted or pending.deleted), folded in run.lost
+            # From the positions, not from what this process has open: another one may have made a view.
+            readers = [view for view, positions in run.positions.items() if folded in positions]
             everyone = run.done.issuperset(readers)
-            if folded in run.lost:
-                # Views outside this run have not seen the unexplained rows either.
-                for reader in set(readers) - run.done:
-                    self.store.set_positions(run.records[reader].name, {folded: LOST})
-            if (
-                not fresh
-                and folded not in run.lost
-                and run.sources[folded].version <= self._floor(run, readers, folded)
-            ):
-                continue
-            version = self._tick(run)
-            if fresh and not everyone:
-                self.capture.seal(name, version)
-            if fresh or folded in run.lost:
+            if fresh or lost:
+                version = self._tick(run)
                 self.store.count_source(name, pending.rows, version)
-            self.capture.prune(name, self._floor(run, readers, folded), unsealed=fresh and everyone)
+                if lost:
+                    self.store.lose(name, version)  # views outside this run missed the unexplained rows too
+                if not everyone:
+                    self.capture.seal(name, version)
+            if fresh or lost or folded in run.backlog:
+                self.capture.prune(name, self._floor(run, readers, folded), unsealed=everyone)
         if run.version is not None and run.version % 10 == 0:
             for folded in run.moved:
                 self._forget(run, run.records[folded])
@@ -193,9 +191,8 @@ class Refresher:
         inserted, deleted = self._execute(run, record, compiled, choice, changed)
         run.done.add(folded)
         run.moved.add(folded)
-        for source in changes:
-            positions[source] = version
-        self.store.set_positions(record.name, dict.fromkeys(changes, version))
+        positions.update(dict.fromkeys(changes, version))
+        self.store.advance(record.name, version)
         return self.store.add_history(
             RefreshReport(
                 str(record.name),

@@ -20,11 +20,9 @@ _TABLES = """
 CREATE SCHEMA IF NOT EXISTS _viewkeep;
 CREATE TABLE IF NOT EXISTS _viewkeep.format (version INTEGER);
 CREATE TABLE IF NOT EXISTS _viewkeep.clock (version BIGINT);
-CREATE TABLE IF NOT EXISTS _viewkeep.views (name VARCHAR PRIMARY KEY, record VARCHAR);
-CREATE TABLE IF NOT EXISTS _viewkeep.positions (
-  view VARCHAR, source VARCHAR, version BIGINT, PRIMARY KEY (view, source));
-CREATE TABLE IF NOT EXISTS _viewkeep.sources (
-  name VARCHAR PRIMARY KEY, columns VARCHAR, row_count BIGINT, version BIGINT);
+CREATE TABLE IF NOT EXISTS _viewkeep.views (name VARCHAR, record VARCHAR);
+CREATE TABLE IF NOT EXISTS _viewkeep.positions (view VARCHAR, source VARCHAR, version BIGINT);
+CREATE TABLE IF NOT EXISTS _viewkeep.sources (name VARCHAR, columns VARCHAR, row_count BIGINT, version BIGINT);
 CREATE TABLE IF NOT EXISTS _viewkeep.history (view VARCHAR, entry VARCHAR);
 CREATE TABLE IF NOT EXISTS _viewkeep.keys (name VARCHAR, record VARCHAR);
 CREATE TABLE IF NOT EXISTS _viewkeep.foreign_keys (name VARCHAR, record VARCHAR)
@@ -106,26 +104,36 @@ class Store:
             found.setdefault(view, {})[source] = version
         return found
 
-    def set_positions(self, view: TableName, positions: dict[str, int]) -> None:
-        for source, version in positions.items():
+    def start_positions(self, view: TableName, sources: tuple[TableName, ...], version: int) -> None:
+        for source in sources:
             self.engine.execute(
-                "INSERT OR REPLACE INTO _viewkeep.positions VALUES (?, ?, ?)", [view.folded, source, version]
+                "INSERT INTO _viewkeep.positions VALUES (?, ?, ?)", [view.folded, source.folded, version]
             )
 
-    def lose(self, source: TableName) -> None:
-        """Changes of this table were not seen: every view over it must be recomputed."""
-        self.engine.execute("UPDATE _viewkeep.positions SET version = ? WHERE source = ?", [LOST, source.folded])
+    def advance(self, view: TableName, version: int) -> None:
+        """The view has consumed all its sources up to a version."""
+        self.engine.execute("UPDATE _viewkeep.positions SET version = ? WHERE view = ?", [version, view.folded])
+
+    def lose(self, source: TableName, version: int = LOST + 1) -> None:
+        """Changes of this table were not seen: every view over it that is not at `version` must be recomputed."""
+        self.engine.execute(
+            "UPDATE _viewkeep.positions SET version = ? WHERE source = ? AND version <> ?",
+            [LOST, source.folded, version],
+        )
 
     # ------------------------------------------------------------------ views
     def views(self) -> dict[str, ViewRecord]:
         rows = self.engine.execute("SELECT name, record FROM _viewkeep.views ORDER BY rowid")
         return {name: _view(json.loads(record)) for name, record in rows}
 
+    def created(self) -> dict[str, int]:
+        """When each view was made: what another process created or replaced shows here."""
+        rows = self.engine.execute("SELECT name, (record ->> 'created')::BIGINT FROM _viewkeep.views")
+        return dict(rows)
+
     def put_view(self, record: ViewRecord) -> None:
         data = {**asdict(record), "name": str(record.name), "sources": [str(s) for s in record.sources]}
-        self.engine.execute(
-            "INSERT OR REPLACE INTO _viewkeep.views VALUES (?, ?)", [record.name.folded, json.dumps(data)]
-        )
+        self.engine.execute("INSERT INTO _viewkeep.views VALUES (?, ?)", [record.name.folded, json.dumps(data)])
 
     def drop_view(self, name: TableName) -> None:
         self.engine.execute("DELETE FROM _viewkeep.views WHERE name = ?", [name.folded])
@@ -145,7 +153,7 @@ class Store:
 
     def put_source(self, record: SourceRecord) -> None:
         self.engine.execute(
-            "INSERT OR REPLACE INTO _viewkeep.sources VALUES (?, ?, ?, ?)",
+            "INSERT INTO _viewkeep.sources VALUES (?, ?, ?, ?)",
             [str(record.name), json.dumps([asdict(c) for c in record.columns]), record.row_count, record.version],
         )
 

@@ -163,48 +163,57 @@ class _Combination:
         return Project(picked, (*keep(picked.fields), Named(self.hit, self._must_recompute())))
 
     def _state_fields(self) -> tuple[Field, ...]:
-        ids = [c.field.id for c in self.layout.state.components]
+        """What is staged of a group; a component that is always computed anew needs nothing."""
+        derived = [c for c in self.layout.state.components if c.rule is not Rule.RECOMPUTE]
+        lossy = [c for c in derived if c.rule is not Rule.ADD]
         return (
             self.rows_before,
             self.rows_gain,
-            *(self.before[i] for i in ids),
-            *(self.gain[i] for i in ids),
-            *(self.loss[i] for i in ids),
+            *(self.before[c.field.id] for c in derived),
+            *(self.gain[c.field.id] for c in derived),
+            *(self.loss[c.field.id] for c in lossy),
         )
 
     def _changes(self, change: Weighted) -> Node:
-        """Each affected group's gains and losses, with empty columns where the old state goes."""
-        calls: list[Named] = [Named(Field(self.fresh("rows"), "BIGINT"), exp.Sum(this=change.weight_scalar))]
-        outputs: dict[str, Scalar] = {self.rows_gain.id: column(calls[0].field.id)}
+        """Each affected group's gains and losses, and nothing where the old state goes."""
+        rows = Named(Field(self.fresh("rows"), "BIGINT"), exp.Sum(this=change.weight_scalar))
+        calls: list[Named] = [rows]
+        outputs = {
+            self.rows_gain.id: column(rows.field.id),
+            self.rows_before.id: _nothing(exp.cast(integer(0), "BIGINT")),
+        }
         inserted = exp.GT(this=change.weight_scalar, expression=integer(0))
         deleted = exp.LT(this=change.weight_scalar, expression=integer(0))
         for component in self.layout.state.components:
-            gain, loss = self.gain[component.field.id], self.loss[component.field.id]
+            before, gain, loss = (d[component.field.id].id for d in (self.before, self.gain, self.loss))
             match component.rule:
                 case Rule.ADD:
-                    new, scalar = signed(component, change, self.fresh)
+                    new, outputs[gain] = signed(component, change, self.fresh)
                     calls += new
-                    outputs[gain.id] = scalar
                 case Rule.EXTEND_SUM | Rule.EXTEND_MIN | Rule.EXTEND_MAX:
                     function = type(component.call)
                     came = Named(Field(self.fresh("came")), function(this=when(inserted.copy(), component.argument)))
                     went = Named(Field(self.fresh("went")), _loss(component, when(deleted.copy(), component.argument)))
                     calls += [came, went]
-                    outputs[gain.id], outputs[loss.id] = column(came.field.id), column(went.field.id)
+                    outputs[gain], outputs[loss] = column(came.field.id), column(went.field.id)
                 case Rule.RECOMPUTE:
-                    pass
+                    continue
+            outputs[before] = _nothing(outputs[gain])
         grouped = Aggregate(change.node, self.layout.aggregate.keys, tuple(calls))
-        empty = exp.Null()
-        state = tuple(Named(f, outputs.get(f.id, empty).copy()) for f in self._state_fields())
+        state = tuple(Named(f, outputs[f.id]) for f in self._state_fields())
         return Project(grouped, (*keep(self.key_fields), *state))
 
     def _old(self, changes: Node) -> Node:
+        """Each affected group's stored state, and nothing where its changes go."""
         restricted = _semi(self.layout.scan(), self.key_fields, changes, self.fresh)
-        outputs: dict[str, Scalar] = {self.rows_before.id: column(names.ROWS)}
+        outputs = {self.rows_before.id: column(names.ROWS), self.rows_gain.id: _nothing(column(names.ROWS))}
         for component in self.layout.state.components:
-            if component.rule is not Rule.RECOMPUTE:
-                outputs[self.before[component.field.id].id] = column(component.field.id)
-        state = tuple(Named(f, outputs.get(f.id, exp.Null()).copy()) for f in self._state_fields())
+            stored = column(component.field.id)
+            outputs[self.before[component.field.id].id] = stored
+            outputs[self.gain[component.field.id].id] = _nothing(stored)
+            counted = component.rule is Rule.EXTEND_SUM
+            outputs[self.loss[component.field.id].id] = _nothing(column(names.ROWS) if counted else stored)
+        state = tuple(Named(f, outputs[f.id]) for f in self._state_fields())
         return Project(restricted, (*keep(self.key_fields), *state))
 
     def _must_recompute(self) -> Scalar:
@@ -269,6 +278,11 @@ class _Combination:
         raw, stored = from_rows(aggregate, self.layout.state)
         # The one group of a global aggregate: its row counts only if it was hit.
         return Join(Project(raw, stored), keys, None, JoinKind.SEMI)
+
+
+def _nothing(like: Scalar) -> Scalar:
+    """A NULL of the type of another value: a bare one would be text to some engines."""
+    return when(exp.false(), like)
 
 
 def _loss(component: Component, value: Scalar) -> Scalar:
