@@ -49,7 +49,7 @@ def select(plan: Node, outputs: Sequence[tuple[exp.Expr, str]], dialect: str) ->
     """The query of a plan; `outputs` are scalars over the plan's columns and their final names."""
     emitter = _Emitter(plan, dialect)
     last = emitter.emit(plan)
-    query = exp.select(*(exp.alias_(s.copy(), identifier(n)) for s, n in outputs)).from_(exp.to_identifier(last))
+    query = exp.select(*(_as(s, n) for s, n in outputs)).from_(exp.to_identifier(last))
     for name, body, keep in emitter.ctes:
         query = query.with_(name, as_=body, materialized=keep, copy=False)
     return query
@@ -103,9 +103,7 @@ class _Emitter:
             case Filter():
                 return _columns(node).from_(self.emit(node.input)).where(node.predicate.copy())
             case Project():
-                return exp.select(*(exp.alias_(o.scalar.copy(), identifier(o.field.id)) for o in node.outputs)).from_(
-                    self.emit(node.input)
-                )
+                return exp.select(*(_as(o.scalar, o.field.id) for o in node.outputs)).from_(self.emit(node.input))
             case Join():
                 return self._join(node)
             case Aggregate():
@@ -125,9 +123,9 @@ class _Emitter:
         source = names.delta(node.table) if node.state is State.DELTA else node.table
         if node.state is State.OLD:
             raise NotImplementedError("reading old versions belongs to engines with time travel")
-        columns = [exp.alias_(exp.column(identifier(n)), identifier(f.id)) for f, n in node.columns]
+        columns = [_as(column(n), f.id) for f, n in node.columns]
         if node.weight:
-            columns.append(exp.alias_(exp.column(identifier(names.WEIGHT)), identifier(node.weight.id)))
+            columns.append(_as(column(names.WEIGHT), node.weight.id))
         return exp.select(*columns).from_(table(source))
 
     def _join(self, node: Join) -> exp.Query:
@@ -143,7 +141,7 @@ class _Emitter:
         return query.where(exp.Exists(this=partner))
 
     def _aggregate(self, node: Aggregate) -> exp.Query:
-        outputs = [exp.alias_(o.scalar.copy(), identifier(o.field.id)) for o in (*node.keys, *node.calls)]
+        outputs = [_as(o.scalar, o.field.id) for o in (*node.keys, *node.calls)]
         query = exp.select(*outputs).from_(self.emit(node.input))
         # By position: a key may be any expression, even one that looks like a number.
         return query.group_by(*(exp.Literal.number(i + 1) for i in range(len(node.keys))))
@@ -153,19 +151,15 @@ class _Emitter:
         for child in node.inputs:
             source = self.emit(child)
             parts.append(
-                exp.select(
-                    *(
-                        exp.alias_(column(c.id), identifier(f.id))
-                        for c, f in zip(child.fields, node.fields, strict=True)
-                    )
-                ).from_(source)
+                exp.select(*(_as(column(c.id), f.id) for c, f in zip(child.fields, node.fields, strict=True))).from_(
+                    source
+                )
             )
         return parts[0] if len(parts) == 1 else exp.union(*parts, distinct=False)
 
     def _values(self, node: Values) -> exp.Query:
         rows: list[exp.Query] = [
-            exp.select(*(exp.alias_(s.copy(), identifier(f.id)) for s, f in zip(row, node.fields, strict=True)))
-            for row in node.rows
+            exp.select(*(_as(s, f.id) for s, f in zip(row, node.fields, strict=True))) for row in node.rows
         ]
         return rows[0] if len(rows) == 1 else exp.union(*rows, distinct=False)
 
@@ -190,6 +184,12 @@ class _Emitter:
         if node.limit is not None:
             query = query.limit(node.limit)
         return query.offset(node.offset) if node.offset else query
+
+
+def _as(scalar: exp.Expr, name: str) -> exp.Expr:
+    if isinstance(scalar, exp.Column) and scalar.name == name and not scalar.table:
+        return scalar.copy()
+    return exp.alias_(scalar.copy(), identifier(name))
 
 
 def _columns(node: Node) -> exp.Select:
