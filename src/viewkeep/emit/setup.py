@@ -40,5 +40,10 @@ def teardown_sql(view: TableName, dialect: str) -> list[str]:
     return [_drop(name, kind).sql(dialect=dialect) for name, kind in dropped]
 
 
+def drop_temporary(name: TableName, dialect: str) -> str:
+    """Forget a table that was staged for one refresh; it may be as large as the view."""
+    return _drop(name, "TABLE").sql(dialect=dialect)
+
+
 def _drop(name: TableName, kind: str) -> exp.Drop:
     return exp.Drop(tables=[table(name)], kind=kind, exists=True)

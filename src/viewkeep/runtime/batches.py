@@ -6,6 +6,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from viewkeep.catalog import Table, TableName
+from viewkeep.emit.setup import drop_temporary
 from viewkeep.emit.statements import program_sql
 from viewkeep.engine.protocol import Engine
 from viewkeep.errors import ChangeError, EngineError, nearest
@@ -53,6 +54,7 @@ def apply_batch(engine: Engine, table: Table, data: pa.Table) -> tuple[int, int]
                 f"the batch deletes {wanted} rows of {str(table.name)!r}; {wanted - counts[1]} of them are not there",
                 hint="nothing was changed; all columns must match, NULLs included",
             )
+        engine.execute(drop_temporary(_UNITS, engine.facts.dialect))
         return counts[2], counts[1]
 
 

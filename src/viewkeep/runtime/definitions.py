@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from viewkeep.catalog import Kind, TableName
-from viewkeep.emit.setup import setup_sql, teardown_sql
+from viewkeep.emit.setup import drop_temporary, setup_sql, teardown_sql
 from viewkeep.errors import CatalogError, PolicyError, SqlError, UnsupportedError
 from viewkeep.runtime.compiled import CompiledView, compile_view, opaque_view
 from viewkeep.runtime.database import Database
@@ -79,6 +79,7 @@ def create_view(db: Database, create: CreateView, dialect: str) -> None:
                 f"{existing.kind.value} {str(create.name)!r} exists already",
                 hint="use CREATE OR REPLACE MATERIALIZED VIEW" if is_view else "choose another name",
             )
+        _check_not_read(db, existing.name)
     record, compiled = plan_view(db, create, dialect)
     with db.engine.transaction():
         if existing is not None:
@@ -122,17 +123,22 @@ def drop_view(db: Database, drop: DropView) -> None:
     if drop.name.folded not in db.views and drop.if_exists:
         return
     record = db.record(drop.name)
-    if above := db.readers(record.name):
-        raise CatalogError(f"{_listed(above)} read {str(record.name)!r}", hint="drop them first; nothing was changed")
+    _check_not_read(db, record.name)
     with db.engine.transaction():
         _remove(db, record)
     db.reload_views()
+
+
+def _check_not_read(db: Database, view: TableName) -> None:
+    if above := db.readers(view):
+        raise CatalogError(f"{_listed(above)} read {str(view)!r}", hint="drop them first; nothing was changed")
 
 
 def _remove(db: Database, record: ViewRecord) -> None:
     """Its tables, its bookkeeping, and the capture that no other view needs."""
     for statement in teardown_sql(record.name, db.dialect):
         db.engine.execute(statement)
+    db.engine.execute(drop_temporary(names.delta(record.name), db.dialect))
     db.store.drop_view(record.name)
     known = db.store.sources()
     for source in record.sources:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from viewkeep.catalog import TableName
 from viewkeep.emit.select import table
+from viewkeep.emit.setup import drop_temporary
 from viewkeep.emit.statements import Statement, query_sql
 from viewkeep.errors import PolicyError, RefreshError, ViewkeepError
 from viewkeep.plan.nodes import Field, Named, Project
@@ -26,7 +27,7 @@ from viewkeep.runtime.store import LOST, SourceRecord, ViewRecord
 from viewkeep.strategy import names
 from viewkeep.strategy.choose import Choice, Situation, choose
 from viewkeep.strategy.outgoing import outgoing
-from viewkeep.strategy.program import Append, Clear, DeleteMatching, MergeAdd
+from viewkeep.strategy.program import Append, Clear, DeleteMatching, MergeAdd, Stage
 
 KEPT_VERSIONS = 100
 """How far back a view's own changes can be asked for, in runs."""
@@ -274,6 +275,7 @@ class Refresher:
     def _apply(self, compiled: CompiledView, statements: list[Statement]) -> tuple[int, int]:
         """Run a program; how many view rows came and went."""
         backing, inserted, deleted = names.backing(compiled.view), 0, 0
+        staged: list[TableName] = []
         for statement in statements:
             match statement.step:
                 case MergeAdd():
@@ -288,8 +290,11 @@ class Refresher:
                     deleted += removed
                 case Clear():
                     deleted += int(self.engine.execute(statement.sql)[0][0])
-                case _:
+                case Stage(name=name):
                     self.engine.execute(statement.sql)
+                    staged.append(name)
+        for name in staged:
+            self.engine.execute(drop_temporary(name, self.dialect))
         return inserted, deleted
 
     def _check_removed(self, compiled: CompiledView, step: DeleteMatching, removed: int) -> None:

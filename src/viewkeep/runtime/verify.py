@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from viewkeep.catalog import Catalog, Kind, Table, TableName
 from viewkeep.emit.select import identifier, table
+from viewkeep.emit.setup import drop_temporary
 from viewkeep.emit.statements import query_sql
 from viewkeep.engine.protocol import Engine
 from viewkeep.incremental.old import old
@@ -56,6 +57,8 @@ def verify_view(db: Database, record: ViewRecord) -> VerifyReport:
         view = exp.select("*").from_(table(record.name)).sql(dialect=dialect)
         missing = engine.arrow(f"({query}) EXCEPT ALL ({view})")
         extra = engine.arrow(f"({view}) EXCEPT ALL ({query})")
+        for seen in stand_ins.values():
+            engine.execute(drop_temporary(seen, dialect))
     missing, extra = _without_rounding(missing, extra)
     return VerifyReport(
         str(record.name),

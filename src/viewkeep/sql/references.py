@@ -57,12 +57,19 @@ def _reached(tree: exp.Expr, catalog: Catalog, dialect: str, lenient: bool = Fal
             yield from _reached(inner, catalog, dialect, lenient)
 
 
-def _table_nodes(tree: exp.Expr) -> Iterator[exp.Table]:
-    """Named tables in FROM; names of CTEs and table functions are not tables."""
-    ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
-    for node in tree.find_all(exp.Table):
-        if isinstance(node.this, exp.Identifier) and (node.args.get("db") or node.name.lower() not in ctes):
-            yield node
+def _table_nodes(tree: exp.Expr, ctes: frozenset[str] = frozenset()) -> Iterator[exp.Table]:
+    """Named tables, each in its own scope: a CTE hides a table of its name, but not inside itself."""
+    if isinstance(tree, exp.Table):
+        if isinstance(tree.this, exp.Identifier) and (tree.args.get("db") or tree.name.lower() not in ctes):
+            yield tree
+    elif (with_ := tree.args.get("with_")) is not None:
+        for cte in with_.expressions:
+            own = {cte.alias.lower()}
+            yield from _table_nodes(cte.this, ctes | own if with_.args.get("recursive") else ctes)
+            ctes = ctes | own
+    for child in tree.iter_expressions():
+        if not isinstance(child, exp.With):
+            yield from _table_nodes(child, ctes)
 
 
 def definition_of(view: Table, dialect: str) -> exp.Expr:
