@@ -15,6 +15,7 @@ import sqlglot
 from sqlglot import exp
 
 from viewkeep.catalog import TableName
+from viewkeep.errors import PlanError
 from viewkeep.plan.nodes import (
     Aggregate,
     Filter,
@@ -42,16 +43,19 @@ def table(name: TableName) -> exp.Table:
 
 
 def identifier(name: str) -> exp.Identifier:
-    return exp.to_identifier(name, quoted=True)
+    return exp.Identifier(this=name, quoted=True)
 
 
 def select(plan: Node, outputs: Sequence[tuple[exp.Expr, str]], dialect: str) -> exp.Select:
     """The query of a plan; `outputs` are scalars over the plan's columns and their final names."""
     emitter = _Emitter(plan, dialect)
     last = emitter.emit(plan)
-    query = exp.select(*(_as(s, n) for s, n in outputs)).from_(exp.to_identifier(last))
-    for name, body, keep in emitter.ctes:
-        query = query.with_(name, as_=body, materialized=keep, copy=False)
+    query = _select([_as(s, n) for s, n in outputs], last)
+    ctes = [
+        exp.CTE(this=body, alias=exp.TableAlias(this=exp.to_identifier(name)), materialized=keep)
+        for name, body, keep in emitter.ctes
+    ]
+    query.set("with_", exp.With(expressions=ctes))
     return query
 
 
@@ -101,9 +105,9 @@ class _Emitter:
             case Scan():
                 return self._scan(node)
             case Filter():
-                return _columns(node).from_(self.emit(node.input)).where(node.predicate.copy())
+                return _where(_columns(node, self.emit(node.input)), node.predicate.copy())
             case Project():
-                return exp.select(*(_as(o.scalar, o.field.id) for o in node.outputs)).from_(self.emit(node.input))
+                return _select([_as(o.scalar, o.field.id) for o in node.outputs], self.emit(node.input))
             case Join():
                 return self._join(node)
             case Aggregate():
@@ -122,46 +126,41 @@ class _Emitter:
     def _scan(self, node: Scan) -> exp.Query:
         source = names.delta(node.table) if node.state is State.DELTA else node.table
         if node.state is State.OLD:
-            raise NotImplementedError("reading old versions belongs to engines with time travel")
+            raise PlanError(f"scan of {node.table} [old] must be lowered before it is emitted")
         columns = [_as(column(n), f.id) for f, n in node.columns]
         if node.weight:
             columns.append(_as(column(names.WEIGHT), node.weight.id))
-        return exp.select(*columns).from_(table(source))
+        return _select(columns, table(source))
 
     def _join(self, node: Join) -> exp.Query:
         left, right = self.emit(node.left), self.emit(node.right)
-        query = _columns(node).from_(left)
+        query, condition = _columns(node, left), node.condition.copy() if node.condition is not None else None
         if node.kind is JoinKind.INNER:
-            if node.condition is None:
-                return query.join(exp.to_table(right), join_type="cross")
-            return query.join(exp.to_table(right), on=node.condition.copy())
-        partner = exp.select(exp.Literal.number(1)).from_(right)
-        if node.condition is not None:
-            partner = partner.where(node.condition.copy())
-        return query.where(exp.Exists(this=partner))
+            kind = {"kind": "CROSS"} if condition is None else {"on": condition}
+            query.set("joins", [exp.Join(this=_named(right), **kind)])
+            return query
+        partner = _select([exp.Literal.number(1)], right)
+        return _where(query, exp.Exists(this=partner if condition is None else _where(partner, condition)))
 
     def _aggregate(self, node: Aggregate) -> exp.Query:
-        outputs = [_as(o.scalar, o.field.id) for o in (*node.keys, *node.calls)]
-        query = exp.select(*outputs).from_(self.emit(node.input))
-        # By position: a key may be any expression, even one that looks like a number.
-        return query.group_by(*(exp.Literal.number(i + 1) for i in range(len(node.keys))))
+        query = _select([_as(o.scalar, o.field.id) for o in (*node.keys, *node.calls)], self.emit(node.input))
+        if node.keys:
+            # By position: a key may be any expression, even one that looks like a number.
+            positions = [exp.Literal.number(i + 1) for i in range(len(node.keys))]
+            query.set("group", exp.Group(expressions=positions))
+        return query
 
     def _union(self, node: Union) -> exp.Query:
-        parts: list[exp.Query] = []
-        for child in node.inputs:
-            source = self.emit(child)
-            parts.append(
-                exp.select(*(_as(column(c.id), f.id) for c, f in zip(child.fields, node.fields, strict=True))).from_(
-                    source
-                )
-            )
-        return parts[0] if len(parts) == 1 else exp.union(*parts, distinct=False)
+        return _union_all(
+            [
+                _select([_as(column(c.id), f.id) for c, f in zip(child.fields, node.fields, strict=True)], source)
+                for child in node.inputs
+                for source in (self.emit(child),)
+            ]
+        )
 
     def _values(self, node: Values) -> exp.Query:
-        rows: list[exp.Query] = [
-            exp.select(*(_as(s, f.id) for s, f in zip(row, node.fields, strict=True))) for row in node.rows
-        ]
-        return rows[0] if len(rows) == 1 else exp.union(*rows, distinct=False)
+        return _union_all([_select([_as(s, f.id) for s, f in zip(row, node.fields, strict=True)]) for row in node.rows])
 
     def _repeat(self, node: Repeat) -> exp.Query:
         """Rows by a series of numbers: each row meets the numbers 1 to `times`."""
@@ -172,28 +171,52 @@ class _Emitter:
             counter = exp.Explode(this=series)
         elif self.dialect == "postgres":
             counter = series  # gives a row a number by itself
-        wide = exp.select(*(column(f.id) for f in node.fields), exp.alias_(counter, "_vk_copy")).from_(source)
-        return _columns(node).from_(wide.subquery("copies"))
+        wide = _select([*(column(f.id) for f in node.fields), _as(counter, "_vk_copy")], source)
+        return _columns(node, wide.subquery("copies", copy=False))
 
     def _top_k(self, node: TopK) -> exp.Query:
-        query = _columns(node).from_(self.emit(node.input))
-        for order in node.order:
-            query = query.order_by(
-                exp.Ordered(this=order.scalar.copy(), desc=order.descending, nulls_first=order.nulls_first)
-            )
+        query = _columns(node, self.emit(node.input))
+        order = [exp.Ordered(this=o.scalar.copy(), desc=o.descending, nulls_first=o.nulls_first) for o in node.order]
+        query.set("order", exp.Order(expressions=order))
         if node.limit is not None:
-            query = query.limit(node.limit)
-        return query.offset(node.offset) if node.offset else query
+            query.set("limit", exp.Limit(expression=exp.Literal.number(node.limit)))
+        if node.offset:
+            query.set("offset", exp.Offset(expression=exp.Literal.number(node.offset)))
+        return query
+
+
+# Trees are put together here without sqlglot's builders, which copy at every step.
+def _select(columns: list[exp.Expr], source: str | exp.Expr | None = None) -> exp.Select:
+    query = exp.Select(expressions=columns)
+    if source is not None:
+        query.set("from_", exp.From(this=_named(source) if isinstance(source, str) else source))
+    return query
+
+
+def _columns(node: Node, source: str | exp.Expr) -> exp.Select:
+    return _select([column(f.id) for f in node.fields], source)
+
+
+def _named(cte: str) -> exp.Table:
+    return exp.Table(this=exp.to_identifier(cte))
+
+
+def _where(query: exp.Select, predicate: exp.Expr) -> exp.Select:
+    query.set("where", exp.Where(this=predicate))
+    return query
+
+
+def _union_all(parts: list[exp.Select]) -> exp.Query:
+    whole: exp.Query = parts[0]
+    for part in parts[1:]:
+        whole = exp.Union(this=whole, expression=part, distinct=False)
+    return whole
 
 
 def _as(scalar: exp.Expr, name: str) -> exp.Expr:
     if isinstance(scalar, exp.Column) and scalar.name == name and not scalar.table:
         return scalar.copy()
-    return exp.alias_(scalar.copy(), identifier(name))
-
-
-def _columns(node: Node) -> exp.Select:
-    return exp.select(*(column(f.id) for f in node.fields))
+    return exp.Alias(this=scalar.copy(), alias=identifier(name))
 
 
 def _label(node: Node) -> str:

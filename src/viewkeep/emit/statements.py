@@ -26,7 +26,9 @@ class Statement:
 
 
 def program_sql(program: Program, dialect: str) -> list[Statement]:
-    return [Statement(step_sql(s, dialect).sql(dialect=dialect, pretty=True), s, s.why) for s in program.steps]
+    return [
+        Statement(step_sql(s, dialect).sql(dialect=dialect, pretty=True, copy=False), s, s.why) for s in program.steps
+    ]
 
 
 def step_sql(step: Step, dialect: str) -> exp.Expr:
@@ -76,7 +78,7 @@ def _append(step: Append, dialect: str) -> exp.Expr:
 
 
 def _merge(step: MergeAdd, dialect: str) -> exp.Expr:
-    source = query_sql(step.source, (*step.keys, *step.counters), dialect).subquery("change")
+    source = query_sql(step.source, (*step.keys, *step.counters), dialect).subquery("change", copy=False)
 
     def old(name: str) -> exp.Column:
         return exp.column(identifier(name), table="stored")
@@ -124,7 +126,7 @@ def _delete(step: DeleteMatching, dialect: str) -> exp.Expr:
         case "spark", True:
             gone = exp.When(matched=True, then=exp.var("DELETE"))
             return exp.Merge(
-                this=stored, using=source.subquery("gone"), on=matches, whens=exp.Whens(expressions=[gone])
+                this=stored, using=source.subquery("gone", copy=False), on=matches, whens=exp.Whens(expressions=[gone])
             )
         case "spark", False:
             # Rows have no address there; the difference of bags keeps the right number of copies.
@@ -132,7 +134,7 @@ def _delete(step: DeleteMatching, dialect: str) -> exp.Expr:
             kept = exp.except_(exp.select(*columns).from_(table(step.target)), source, distinct=False)
             return exp.Insert(this=table(step.target), expression=kept, overwrite=True)
         case _, True:
-            return exp.Delete(this=stored, using=[source.subquery("gone")], where=exp.Where(this=matches))
+            return exp.Delete(this=stored, using=[source.subquery("gone", copy=False)], where=exp.Where(this=matches))
         case _:
             return _delete_copies(step, source, dialect)
 
@@ -144,7 +146,7 @@ def _delete_copies(step: DeleteMatching, source: exp.Select, dialect: str) -> ex
         exp.select(
             *(exp.column(identifier(c)) for c in step.columns), exp.alias_(exp.Count(this=exp.Star()), "_vk_gone")
         )
-        .from_(source.subquery("gone"))
+        .from_(source.subquery("gone", copy=False))
         .group_by(*(exp.column(identifier(c)) for c in step.columns))
     )
     number = exp.Window(

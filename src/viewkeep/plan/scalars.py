@@ -36,7 +36,7 @@ EXACT_TYPES = frozenset(
 
 
 def column(column_id: str) -> exp.Column:
-    return exp.column(exp.to_identifier(column_id, quoted=True))
+    return exp.Column(this=exp.Identifier(this=column_id, quoted=True))
 
 
 def integer(value: int) -> Scalar:

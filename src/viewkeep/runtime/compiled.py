@@ -37,7 +37,9 @@ class CompiledView:
     sources: tuple[TableName, ...]
     fresh: Fresh
     time_travel: bool = False
-    _programs: dict[tuple[frozenset[str], bool, str], list[Statement]] = field(default_factory=dict)
+    _programs: dict[tuple[frozenset[str], bool], Program] = field(default_factory=dict)
+    _full: Program | None = None
+    _statements: dict[tuple[int, str], list[Statement]] = field(default_factory=dict)
 
     @property
     def monotone(self) -> bool:
@@ -45,25 +47,34 @@ class CompiledView:
         return self.query is not None and not any(isinstance(n, Aggregate) for n in walk(self.layout.contents))
 
     def program(self, changed: frozenset[str], append_only: bool) -> Program:
-        context = Context(self.fresh, changed, self.time_travel)
-        if isinstance(self.layout, GroupLayout):
-            return simplify_program(refresh_groups(self.layout, context))
-        return simplify_program(refresh_bag(self.layout, context, append_only and self.monotone))
+        appended = append_only and self.monotone
+        key = (changed, appended)
+        if key not in self._programs:
+            context = Context(self.fresh, changed, self.time_travel)
+            if isinstance(self.layout, GroupLayout):
+                made = refresh_groups(self.layout, context)
+            else:
+                made = refresh_bag(self.layout, context, appended)
+            self._programs[key] = simplify_program(made)
+        return self._programs[key]
 
     def full_program(self) -> Program:
         return simplify_program(recompute(self.layout, self.fresh, None if self.query else self.text))
 
     def statements(self, changed: frozenset[str], append_only: bool, dialect: str) -> list[Statement]:
-        key = (changed, append_only, dialect)
-        if key not in self._programs:
-            self._programs[key] = program_sql(self.program(changed, append_only), dialect)
-        return self._programs[key]
+        """The SQL of `program`."""
+        return self._sql(self.program(changed, append_only), dialect)
 
     def full_statements(self, dialect: str) -> list[Statement]:
-        key = (frozenset[str](), False, dialect)
-        if key not in self._programs:
-            self._programs[key] = program_sql(self.full_program(), dialect)
-        return self._programs[key]
+        if self._full is None:
+            self._full = self.full_program()
+        return self._sql(self._full, dialect)
+
+    def _sql(self, program: Program, dialect: str) -> list[Statement]:
+        key = (id(program), dialect)
+        if key not in self._statements:
+            self._statements[key] = program_sql(program, dialect)
+        return self._statements[key]
 
 
 def compile_view(
