@@ -1,0 +1,1 @@
+"""The shell: parses arguments, calls the Keeper, prints. Nothing is decided here."""
