@@ -165,7 +165,6 @@ def test_sql_makes_the_database(tmp_path: Path) -> None:
     assert path.is_file()
 
 
-@pytest.mark.xfail(reason="EXPLAIN … MATERIALIZED VIEW is not recognised in a text yet", strict=False)
 def test_sql_explains(db: str) -> None:
     assert "reads" in run("sql", "EXPLAIN MATERIALIZED VIEW income", db=db).stdout
 

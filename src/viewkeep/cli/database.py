@@ -47,8 +47,8 @@ def _file_of(db: str) -> Path | None:
     scheme, separator, rest = db.partition("://")
     if not separator:
         return Path(db).expanduser()
-    # As viewkeep.connect reads it: all that follows "://" is the path.
-    return Path(rest).expanduser() if scheme == "duckdb" else None
+    # As viewkeep.connect reads it: three slashes and a relative path, four and an absolute one.
+    return Path(rest.removeprefix("/")).expanduser() if scheme == "duckdb" else None
 
 
 def _hint(missing: Path) -> str:

@@ -24,7 +24,10 @@ class DuckDBEngine:
     def __init__(self, path: str) -> None:
         """`path` is a file, made if it is not there; empty for a database in memory."""
         if path and not Path(path).expanduser().parent.is_dir():
-            raise ConnectError(f"folder {str(Path(path).parent)!r} does not exist", hint="make it first")
+            raise ConnectError(
+                f"folder {str(Path(path).parent)!r} does not exist",
+                hint="make it first; duckdb:///file is relative, duckdb:////folder/file absolute",
+            )
         try:
             self.connection = duckdb.connect(str(Path(path).expanduser()) if path else ":memory:")
         except duckdb.Error as error:

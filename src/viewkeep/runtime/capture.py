@@ -8,6 +8,7 @@ consumed where they are and deleted.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from viewkeep.catalog import Catalog, Column, Kind, Table, TableName
@@ -63,12 +64,12 @@ class Capture:
                 return f"column {column.name!r} of table {name!r} changed from {column.type} to {found.type}"
         return None
 
-    def uncaptured(self) -> list[SourceRecord]:
-        """Captured tables that have lost their triggers (dropped and made again)."""
+    def uncaptured(self, captured: Iterable[SourceRecord]) -> list[SourceRecord]:
+        """Those that have lost their triggers: tables dropped, perhaps made again."""
         there = {row[0] for row in self.engine.execute("SELECT trigger_name FROM duckdb_triggers()")}
         return [
             record
-            for record in self.store.sources().values()
+            for record in captured
             if any(trigger_name(record.name, event) not in there for event in ("insert", "delete", "update"))
         ]
 
@@ -101,7 +102,7 @@ class Capture:
         )
         self.engine.execute(
             f"CREATE OR REPLACE TEMP VIEW {self._sql(names.delta(name))} AS SELECT {columns} "
-            f"FROM {self._sql(names.log(name))} WHERE _vk_version IS NULL OR _vk_version > {int(after)}"
+            f"FROM {self._sql(names.log(name))} WHERE _vk_version IS NULL OR _vk_version > {after:d}"
         )
 
     def seal(self, name: TableName, version: int) -> None:

@@ -56,7 +56,8 @@ class Database:
 
     def record(self, name: TableName | str) -> ViewRecord:
         wanted = TableName.parse(name) if isinstance(name, str) else name
-        self.sync()
+        if wanted.folded not in self.views:
+            self.sync()
         if wanted.folded not in self.views:
             known = [str(v.name) for v in self.views.values()]
             raise CatalogError(

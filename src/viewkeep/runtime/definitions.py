@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -27,7 +28,7 @@ def plan_view(db: Database, create: CreateView, dialect: str) -> tuple[ViewRecor
     expanded = plain_views_of(create.query, catalog, dialect)
     if create.name.folded in expanded or any(s.folded == create.name.folded for s in reads):
         raise SqlError(f"view {str(create.name)!r} cannot read itself")
-    text, reason = to_dialect(create.query, dialect, db.dialect), None
+    text, reason = to_dialect(create.query.strip(), dialect, db.dialect), None
     try:
         # The user's own text is planned first, so that positions in errors are the user's.
         compile_view(create.name, create.query, catalog, dialect)
@@ -81,6 +82,7 @@ def create_view(db: Database, create: CreateView, dialect: str) -> None:
             )
         _check_not_read(db, existing.name)
     record, compiled = plan_view(db, create, dialect)
+    began = time.perf_counter()
     with db.engine.transaction():
         if existing is not None:
             _remove(db, db.record(create.name))
@@ -100,6 +102,7 @@ def create_view(db: Database, create: CreateView, dialect: str) -> None:
                 "recompute",
                 "created",
                 rows_inserted=db.capture.count(names.backing(record.name)),
+                seconds=time.perf_counter() - began,
                 versions={str(s): version for s in compiled.sources},
                 version=version,
             )

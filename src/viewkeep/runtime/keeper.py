@@ -142,8 +142,8 @@ class Keeper:
     def refresh(self, view: str | None = None, full: bool = False) -> RefreshReport | list[RefreshReport]:
         """Refresh one view, after the views it reads, or all; a report, or a list of reports."""
         with self._lock:
+            self._db.sync()
             if view is None:
-                self._db.sync()
                 return refresh_views(self._db, list(self._db.views.values()), full)
             return refresh_views(self._db, [self._db.record(view)], full)[-1]
 
@@ -206,7 +206,7 @@ class Keeper:
     def status(self) -> list[ViewStatus]:
         """One entry a view: options, version, how many source rows wait."""
         with self._lock:
-            invalid, positions = repair(self._db), self._db.store.positions()
+            invalid, positions = repair(self._db, self._db.store.sources()), self._db.store.positions()
             return [view_status(self._db, v, invalid, positions.get(k, {})) for k, v in self._db.views.items()]
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ from viewkeep.errors import RefreshError
 from viewkeep.runtime.database import Database
 from viewkeep.runtime.refresh import Refresher
 from viewkeep.runtime.reports import RefreshReport
-from viewkeep.runtime.store import ViewRecord
+from viewkeep.runtime.store import SourceRecord, ViewRecord
 
 
 def refresh_views(db: Database, wanted: list[ViewRecord], full: bool = False) -> list[RefreshReport]:
@@ -16,7 +16,8 @@ def refresh_views(db: Database, wanted: list[ViewRecord], full: bool = False) ->
         return []
     for record in wanted:
         _collect(db, record, order)
-    broken = repair(db)
+    captured = db.store.sources()
+    broken = repair(db, captured)
     skipped: list[RefreshReport] = []
     for folded, record in list(order.items()):
         reason = next((broken[s.folded] for s in record.sources if s.folded in broken), None)
@@ -42,9 +43,9 @@ def _collect(db: Database, record: ViewRecord, order: dict[str, ViewRecord]) -> 
     order.setdefault(record.name.folded, record)
 
 
-def repair(db: Database) -> dict[str, str]:
+def repair(db: Database, captured: dict[str, SourceRecord]) -> dict[str, str]:
     """Tables that lost their capture: captured again where they still fit, else why not, by folded name."""
-    if not (uncaptured := db.capture.uncaptured()):
+    if not (uncaptured := db.capture.uncaptured(captured.values())):
         return {}
     db.forget_schema()
     broken: dict[str, str] = {}

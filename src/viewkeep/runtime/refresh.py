@@ -62,8 +62,6 @@ class _Run:
     pending: dict[str, Pending]
     lost: dict[str, str]
     """Tables whose changes were not all seen, with the reason."""
-    started: int
-    """The version before this run."""
     backlog: set[str] = field(default_factory=set)
     """Tables with sealed changes that some view had not consumed."""
     version: int | None = None
@@ -107,7 +105,7 @@ class Refresher:
 
     def _look(self, order: list[ViewRecord]) -> _Run:
         """Count what is waiting, and notice what capture did not see."""
-        run = _Run(self.records, self.store.sources(), self.store.positions(), {}, {}, self.store.version())
+        run = _Run(self.records, self.store.sources(), self.store.positions(), {}, {})
         wanted = {s.folded: s for record in order for s in record.sources if s.folded in run.sources}
         for folded, name in wanted.items():
             pending, record = self.capture.pending(name), run.sources[folded]
@@ -144,7 +142,7 @@ class Refresher:
     def _floor(self, run: _Run, readers: list[str], source: str) -> int:
         """The version up to which every reader has consumed a source; the lost ones start anew."""
         behind = [run.positions.get(r, {}).get(source, LOST) for r in readers]
-        return min((p for p in behind if p != LOST), default=run.version or run.started)
+        return min((p for p in behind if p != LOST), default=run.version or 0)
 
     def _forget(self, run: _Run, record: ViewRecord) -> None:
         """Drop a view's oldest changes, except what views above it still need."""

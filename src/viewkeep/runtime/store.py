@@ -95,8 +95,7 @@ class Store:
 
     def tick(self) -> int:
         """The next version; also what makes two refreshes at once notice each other."""
-        self.engine.execute("UPDATE _viewkeep.clock SET version = version + 1")
-        return self.version()
+        return int(self.engine.execute("UPDATE _viewkeep.clock SET version = version + 1 RETURNING version")[0][0])
 
     def positions(self) -> dict[str, dict[str, int]]:
         found: dict[str, dict[str, int]] = {}

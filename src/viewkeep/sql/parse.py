@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,6 +12,7 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokens import Tokenizer
 
 from viewkeep.errors import Position, SqlError
 
@@ -34,10 +37,19 @@ def position_of(node: exp.Expr) -> Position | None:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement of a script: its text and its tokens."""
+    """One statement of a script: its tokens, and the script, so that positions are the user's."""
 
-    text: str
+    script: str
     tokens: tuple[Token, ...]
+
+    @property
+    def text(self) -> str:
+        return self.script[self.tokens[0].start : self.tokens[-1].end + 1]
+
+    def text_from(self, token: Token) -> str:
+        """The statement from a token on, behind blanks that keep it at its place in the script."""
+        blank = re.sub(r"[^\n]", " ", self.script[: token.start])
+        return blank + self.script[token.start : self.tokens[-1].end + 1]
 
     def word(self, index: int) -> str:
         return self.tokens[index].text.upper() if index < len(self.tokens) else ""
@@ -50,19 +62,26 @@ def split(text: str, dialect: str) -> Iterator[Statement]:
     ["SELECT ';'", 'SELECT 2']
     """
     try:
-        tokens = Dialect.get_or_raise(check_dialect(dialect)).tokenize(text)
-    except TokenError as error:
-        raise SqlError(f"the text cannot be read as SQL: {error}") from None
+        tokens = _tokenizer(check_dialect(dialect)).tokenize(text)
+    except TokenError:
+        raise SqlError("a string, comment or quoted name is not closed", hint="look for an odd quote") from None
     current: list[Token] = []
     for token in tokens:
         if token.token_type is TokenType.SEMICOLON:
             if current:
-                yield Statement(text[current[0].start : current[-1].end + 1], tuple(current))
+                yield Statement(text, tuple(current))
             current = []
         else:
             current.append(token)
     if current:
-        yield Statement(text[current[0].start : current[-1].end + 1], tuple(current))
+        yield Statement(text, tuple(current))
+
+
+@functools.cache
+def _tokenizer(dialect: str) -> Tokenizer:
+    """A tokenizer that also looks inside EXPLAIN and its like, which sqlglot takes for one word and a text."""
+    found = Dialect.get_or_raise(dialect)
+    return type("StatementTokenizer", (found.tokenizer_class,), {"COMMANDS": set()})(dialect=found)  # type: ignore[no-any-return]
 
 
 def to_dialect(text: str, written: str, wanted: str) -> str:
@@ -85,7 +104,9 @@ def parse_one(text: str, dialect: str) -> exp.Expr:
         near = first.get("highlight") or ""
         where = Position(first["line"], max(1, first["col"] - max(0, len(near) - 1))) if first.get("line") else None
         what = f"syntax error near {near!r}" if near else f"syntax error: {str(error).splitlines()[0]}"
-        raise SqlError(what, where, (first.get("description") or "").rstrip(".").lower() or None) from None
+        said = (first.get("description") or "").rstrip(".").lower()
+        # Which of its classes lacks which argument is sqlglot's matter, not the user's.
+        raise SqlError(what, where, "something is missing here" if "<class" in said else said or None) from None
     found = [t for t in trees if t is not None]
     if len(found) != 1:
         raise SqlError(f"expected one statement, found {len(found)}")

@@ -16,6 +16,7 @@ from viewkeep.sql.statements import table_name
 def read_schema(text: str, dialect: str) -> Catalog:
     """Tables and plain views of a schema script.
 
+    >>> from viewkeep.catalog import TableName
     >>> catalog = read_schema("CREATE TABLE t (a INT PRIMARY KEY, b TEXT); CREATE VIEW v AS SELECT a FROM t", "duckdb")
     >>> catalog.get(TableName("t")).keys
     (Key(columns=('a',), enforced=True),)

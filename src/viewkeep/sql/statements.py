@@ -32,6 +32,7 @@ LATER = {"strategy": ("foreign-key", "foreign-key-materialized", "viewlet", "joi
 class CreateView:
     name: TableName
     query: str
+    """Behind blanks that keep it at its place in the script, so that errors in it have the right position."""
     options: dict[str, str] = field(default_factory=dict)
     replace: bool = False
     if_not_exists: bool = False
@@ -74,8 +75,7 @@ class _Reader:
     """Reads tokens from left to right and says what it expected where."""
 
     def __init__(self, statement: Statement) -> None:
-        self.text, self.tokens, self.at = statement.text, statement.tokens, 0
-        self.base = statement.tokens[0].start
+        self.statement, self.tokens, self.at = statement, statement.tokens, 0
 
     @property
     def here(self) -> Token | None:
@@ -111,7 +111,7 @@ class _Reader:
     def rest(self) -> str:
         if self.here is None:
             raise SqlError("the view has no query", self.position(), "write AS SELECT …")
-        return self.text[self.here.start - self.base :]
+        return self.statement.text_from(self.here)
 
     def end(self) -> None:
         if self.here is not None:

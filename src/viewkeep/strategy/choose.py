@@ -40,7 +40,7 @@ def choose(situation: Situation) -> Choice:
 
     >>> s = Situation("auto", "auto", {"payments": 10}, {"payments": 1000, "gods": 50})
     >>> choose(s).reason
-    '10 of 1,050 source rows changed (1.0 %), below the 20 % from which recompute is cheaper'
+    "10 of 1,050 source rows changed (1.0 %), below the 20 % from which 'auto' recomputes"
     """
     changed, total = sum(situation.changed_rows.values()), sum(situation.source_rows.values())
     share = changed / total if total else 1.0
@@ -69,5 +69,5 @@ def choose(situation: Situation) -> Choice:
         return incremental("strategy is 'classical'")
     said, limit = f"{changed:,} of {total:,} source rows changed ({share * 100:.1f} %)", f"{CROSSOVER * 100:.0f} %"
     if share > CROSSOVER:
-        return full(f"{said}, more than the {limit} from which recompute is cheaper")
-    return incremental(f"{said}, below the {limit} from which recompute is cheaper")
+        return full(f"{said}, more than the {limit} from which 'auto' recomputes")
+    return incremental(f"{said}, below the {limit} from which 'auto' recomputes")
