@@ -6,48 +6,18 @@ such a view or refuses it, by policy. What is wrong in itself raises SqlError.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-
 from sqlglot import exp
 
-from viewkeep.catalog import Catalog, Kind, Table
-from viewkeep.errors import CatalogError, NondeterministicError, SqlError, UnsupportedError
-from viewkeep.plan.nodes import (
-    Aggregate,
-    Field,
-    Filter,
-    Fresh,
-    Join,
-    Named,
-    Node,
-    Order,
-    Project,
-    Query,
-    Scan,
-    TopK,
-    Union,
-    Values,
-)
+from viewkeep.catalog import Catalog
+from viewkeep.errors import NondeterministicError, SqlError, UnsupportedError
+from viewkeep.plan.nodes import Aggregate, Field, Fresh, Named, Node, Order, Project, Query, TopK, Union
 from viewkeep.plan.rewrite import normalise, prune
 from viewkeep.plan.scalars import Scalar, column, is_exact
 from viewkeep.sql.aggregates import AggregateCollector, contains_aggregate
 from viewkeep.sql.determinism import check_deterministic
 from viewkeep.sql.parse import parse_one, position_of
-from viewkeep.sql.references import definition_of
-from viewkeep.sql.scope import Relation, Scope
-from viewkeep.sql.statements import table_name
-
-
-@dataclass(frozen=True, slots=True)
-class _Env:
-    """What is the same for a query and its subqueries."""
-
-    catalog: Catalog
-    dialect: str
-    fresh: Fresh
-    ctes: dict[str, tuple[exp.Expr, tuple[str, ...], _Env]] = field(default_factory=dict)
-    expanding: tuple[str, ...] = ()
-    """Plain views being expanded, to notice a cycle."""
+from viewkeep.sql.scope import Scope
+from viewkeep.sql.source import Built, Env, Source, constant_rows
 
 
 def build_query(text: str, catalog: Catalog, dialect: str) -> Query:
@@ -62,7 +32,7 @@ def build_query(text: str, catalog: Catalog, dialect: str) -> Query:
     if not isinstance(tree, exp.Query):
         raise SqlError(f"a view needs a query, not {tree.key.upper()}", position_of(tree), "write SELECT …")
     check_deterministic(tree)
-    node, names = _query(tree, _Env(catalog, dialect, Fresh()), outer=None, top=True)
+    node, names = _query(tree, Env(_query, catalog, dialect, Fresh()), outer=None, top=True)
     seen: set[str] = set()
     for name in names:
         if name.lower() in seen:
@@ -71,8 +41,8 @@ def build_query(text: str, catalog: Catalog, dialect: str) -> Query:
     return Query(prune(normalise(node)), tuple(names))
 
 
-def _query(tree: exp.Expr, env: _Env, outer: Scope | None, top: bool = False) -> tuple[Node, list[str]]:
-    env = _with_ctes(tree, env)
+def _query(tree: exp.Expr, env: Env, outer: Scope | None, top: bool = False) -> Built:
+    env = env.with_ctes(tree)
     match tree:
         case exp.Select():
             return _Select(tree, env, outer, top).build()
@@ -83,24 +53,12 @@ def _query(tree: exp.Expr, env: _Env, outer: Scope | None, top: bool = False) ->
                 raise UnsupportedError("ORDER BY or LIMIT after a parenthesised query", position_of(tree))
             return _query(tree.this, env, outer, top)
         case exp.Values():
-            return _values(tree, env)
+            return constant_rows(tree, env)
         case _:
             raise UnsupportedError(f"{tree.key.upper()} has no incremental form yet", position_of(tree))
 
 
-def _with_ctes(tree: exp.Expr, env: _Env) -> _Env:
-    with_ = tree.args.get("with_")
-    if with_ is None:
-        return env
-    if with_.args.get("recursive"):
-        raise UnsupportedError("WITH RECURSIVE has no incremental form", position_of(with_))
-    for cte in with_.expressions:
-        columns = tuple(c.name for c in cte.args["alias"].args.get("columns") or ())
-        env = replace(env, ctes={**env.ctes, cte.alias.lower(): (cte.this, columns, env)})
-    return env
-
-
-def _set_operation(tree: exp.Union, env: _Env, outer: Scope | None, top: bool) -> tuple[Node, list[str]]:
+def _set_operation(tree: exp.Union, env: Env, outer: Scope | None, top: bool) -> Built:
     if tree.args.get("by_name"):
         raise UnsupportedError("UNION BY NAME", position_of(tree))
     if tree.args.get("limit") or tree.args.get("offset"):
@@ -127,15 +85,7 @@ def _set_operation(tree: exp.Union, env: _Env, outer: Scope | None, top: bool) -
     return node, names
 
 
-def _values(tree: exp.Values, env: _Env) -> tuple[Node, list[str]]:
-    rows = tuple(tuple(cell.copy() for cell in row.expressions) for row in tree.expressions)
-    if any(cell.find(exp.Column, exp.Query) for row in rows for cell in row):
-        raise UnsupportedError("VALUES with anything but constants", position_of(tree))
-    names = [f"col{i}" for i in range(len(rows[0]))]
-    return Values(rows, tuple(Field(env.fresh(n)) for n in names)), names
-
-
-def _distinct(node: Node, env: _Env) -> Node:
+def _distinct(node: Node, env: Env) -> Node:
     return Aggregate(node, tuple(Named(Field(env.fresh(f.id), f.type), column(f.id)) for f in node.fields))
 
 
@@ -159,29 +109,28 @@ def _order(item: exp.Expr, scalar: Scalar) -> Order:
 class _Select:
     """Builds one SELECT, clause by clause in the order in which SQL evaluates them."""
 
-    def __init__(self, tree: exp.Select, env: _Env, outer: Scope | None, top: bool) -> None:
+    def __init__(self, tree: exp.Select, env: Env, outer: Scope | None, top: bool) -> None:
         self.tree, self.env, self.top = tree, env, top
-        self.scope = Scope(outer=outer)
-        self.node: Node | None = None
+        self.source = Source(env, outer)
 
     # ------------------------------------------------------------------ the clauses
-    def build(self) -> tuple[Node, list[str]]:
+    def build(self) -> Built:
         self._refuse()
-        self._from()
+        self.source.read(self.tree)
         if where := self.tree.args.get("where"):
             if contains_aggregate(where):
                 raise SqlError("WHERE cannot contain an aggregate", position_of(where), "use HAVING")
-            self._filter(self._bind(where.this))
+            self.source.filter(self.source.bind(where.this))
         items = self._select_items()
         names = [name for name, _ in items]
         scalars = [scalar for _, scalar in items]
         having = self.tree.args.get("having")
-        having_scalar = self._bind(self._unalias(having.this, names, scalars)) if having else None
+        having_scalar = self.source.bind(self._unalias(having.this, names, scalars)) if having else None
         order_items = self._order_items(names, scalars)
         if self.tree.args.get("group") or having or any(contains_aggregate(s) for s in scalars):
             scalars, having_scalar, order_items = self._aggregate(names, scalars, having_scalar, order_items)
         if having_scalar is not None:
-            self._filter(having_scalar)
+            self.source.filter(having_scalar)
         node = self._project(names, scalars)
         distinct = self.tree.args.get("distinct")
         if distinct is not None and distinct.args.get("on"):
@@ -208,115 +157,6 @@ class _Select:
             if window.find_ancestor(exp.Query) is self.tree:
                 raise UnsupportedError("window functions have no incremental form yet", position_of(window))
 
-    def _from(self) -> None:
-        from_ = self.tree.args.get("from_")
-        if from_ is None:
-            self.node = Values(((exp.Literal.number(1),),), (Field(self.env.fresh("one"), "INTEGER"),))
-        else:
-            self.node = self._relation(from_.this)
-            for nested in from_.this.args.get("joins") or ():
-                self._join(nested)
-        for join in self.tree.args.get("joins") or ():
-            self._join(join)
-
-    def _relation(self, tree: exp.Expr) -> Node:
-        """One entry of FROM: a table, a CTE, a plain view or a subquery; its columns join the scope."""
-        if tree.args.get("pivots") or tree.args.get("sample"):
-            raise UnsupportedError("PIVOT and TABLESAMPLE have no incremental form yet", position_of(tree))
-        match tree:
-            case exp.Table() if isinstance(tree.this, exp.Identifier):
-                node, names = self._table(tree)
-                alias = tree.alias or tree.name
-            case exp.Subquery():
-                node, names = _query(tree.this, _with_ctes(tree, self.env), self.scope.outer)
-                alias = tree.alias or self.env.fresh("subquery")
-            case exp.Values():
-                node, names = _values(tree, self.env)
-                alias = tree.alias or self.env.fresh("values")
-            case _:
-                what = "table function" if isinstance(tree, exp.Table) else tree.key.upper()
-                raise UnsupportedError(f"{what} in FROM has no incremental form yet", position_of(tree))
-        table_alias = tree.args.get("alias")
-        renamed = [c.name for c in (table_alias.args.get("columns") or ())] if table_alias else []
-        if len(renamed) > len(names):
-            raise SqlError(f"{alias!r} has {len(names)} columns, not {len(renamed)}", position_of(tree))
-        names = [*renamed, *names[len(renamed) :]]
-        ids = [f.id for f in node.fields]
-        self.scope.add(Relation(alias, tuple(zip(names, ids, strict=True))), tree)
-        return node
-
-    def _table(self, tree: exp.Table) -> tuple[Node, list[str]]:
-        name = table_name(tree)
-        if not name.schema and (cte := self.env.ctes.get(name.name.lower())):
-            query, renamed, env = cte
-            # Built anew for each use: every use has its own column ids, as a self join needs.
-            node, names = _query(query, replace(env, fresh=self.env.fresh, expanding=self.env.expanding), None)
-            return node, [*renamed, *names[len(renamed) :]]
-        try:
-            table = self.env.catalog.get(name, position_of(tree))
-        except CatalogError as error:
-            raise SqlError(error.fact, error.position, error.hint) from None
-        if table.kind is Kind.TEMPORARY:
-            raise SqlError(
-                f"{str(name)!r} is a temporary table, which is gone after this connection",
-                position_of(tree),
-                "make it a permanent table",
-            )
-        if table.kind is Kind.PLAIN_VIEW:
-            return self._plain_view(table)
-        columns = tuple((Field(self.env.fresh(c.name), c.type), c.name) for c in table.columns)
-        return Scan(table.name, columns), [c.name for c in table.columns]
-
-    def _plain_view(self, view: Table) -> tuple[Node, list[str]]:
-        if view.name.folded in self.env.expanding:
-            raise SqlError(f"view {str(view.name)!r} is defined over itself")
-        tree = definition_of(view, self.env.dialect)
-        check_deterministic(tree)
-        inner = _Env(self.env.catalog, self.env.dialect, self.env.fresh, {}, (*self.env.expanding, view.name.folded))
-        node, _ = _query(tree, inner, None)
-        return node, [c.name for c in view.columns]
-
-    def _join(self, join: exp.Join) -> None:
-        side, kind, method = (str(join.args.get(a) or "").upper() for a in ("side", "kind", "method"))
-        if side or kind not in ("", "INNER", "CROSS") or method not in ("", "NATURAL"):
-            words = " ".join(w for w in (method, side, kind) if w)
-            raise UnsupportedError(f"{words} JOIN has no incremental form yet", position_of(join))
-        assert self.node is not None
-        known = len(self.scope.relations)
-        right = self._relation(join.this)
-        left_node = self.node
-        for nested in join.this.args.get("joins") or ():
-            raise UnsupportedError("nested joins in parentheses", position_of(nested))
-        self.node = Join(left_node, right)
-        shared = [i.name for i in join.args.get("using") or ()]
-        if method == "NATURAL":
-            shared = self._common_names(known)
-        for name in shared:
-            self._merge(name, known, join)
-        if on := join.args.get("on"):
-            self._filter(self._bind(on))
-
-    def _common_names(self, known: int) -> list[str]:
-        right = self.scope.relations[known]
-        left = {n.lower() for r in self.scope.relations[:known] for n, _ in r.columns}
-        return [n for n, _ in right.columns if n.lower() in left]
-
-    def _merge(self, name: str, known: int, join: exp.Join) -> None:
-        """A USING column: one column for both sides, equal by the join itself."""
-        lefts = [i for r in self.scope.relations[:known] for i in r.find(name) if i not in self.scope.hidden]
-        rights = self.scope.relations[known].find(name)
-        if len(lefts) > 1:
-            raise SqlError(f"column {name!r} in USING is ambiguous on the left side", position_of(join))
-        if not lefts or not rights:
-            raise SqlError(f"column {name!r} in USING is not on both sides", position_of(join))
-        self.scope.merged[name.lower()] = lefts[0]
-        self.scope.hidden.add(rights[0])
-        self._filter(exp.EQ(this=column(lefts[0]), expression=column(rights[0])))
-
-    def _filter(self, predicate: Scalar) -> None:
-        assert self.node is not None
-        self.node = Filter(self.node, predicate)
-
     # ------------------------------------------------------------------ the select list
     def _select_items(self) -> list[tuple[str, Scalar]]:
         items: list[tuple[str, Scalar]] = []
@@ -330,7 +170,7 @@ class _Select:
                 raise UnsupportedError("COLUMNS(…)", position_of(scalar))
             else:
                 name = item.alias or scalar.output_name or scalar.sql(dialect=self.env.dialect).lower()
-                items.append((name, self._bind(self._lateral_alias(scalar, items))))
+                items.append((name, self.source.bind(self._lateral_alias(scalar, items))))
         return items
 
     def _lateral_alias(self, scalar: exp.Expr, items: list[tuple[str, Scalar]]) -> exp.Expr:
@@ -341,7 +181,7 @@ class _Select:
         """Replace select aliases by what they stand for; real columns win over aliases."""
 
         def swap(node: exp.Expr) -> exp.Expr:
-            if isinstance(node, exp.Column) and not node.table and not self.scope.can_resolve(node):
+            if isinstance(node, exp.Column) and not node.table and not self.source.scope.can_resolve(node):
                 matches = [i for i, n in enumerate(names) if n.lower() == node.name.lower()]
                 if len(matches) == 1:
                     bound = scalars[matches[0]].copy()
@@ -356,69 +196,25 @@ class _Select:
         replaced = {e.alias.lower(): e.unalias() for e in star.args.get("replace") or ()}
         if star.args.get("rename"):
             raise UnsupportedError("* RENAME", position_of(star))
-        columns = list(self.scope.star(table, star))
+        columns = list(self.source.scope.star(table, star))
         if unknown := sorted((excluded | set(replaced)) - {n.lower() for n, _ in columns}):
             raise SqlError(f"* has no column {unknown[0]!r} to exclude or replace", position_of(star))
         return [
-            (n, self._bind(replaced[n.lower()]) if n.lower() in replaced else column(i))
+            (n, self.source.bind(replaced[n.lower()]) if n.lower() in replaced else column(i))
             for n, i in columns
             if n.lower() not in excluded
         ]
-
-    def _bind(self, scalar: exp.Expr) -> Scalar:
-        """Names → ids; an uncorrelated scalar aggregate subquery → a column of a one-row join."""
-
-        def swap(node: exp.Expr) -> exp.Expr:
-            match node:
-                case exp.Column() if not node.meta.get("bound"):
-                    bound = column(self.scope.resolve(node))
-                    bound.meta["bound"] = True
-                    return bound
-                case exp.Exists():
-                    raise UnsupportedError("EXISTS has no incremental form yet", position_of(node))
-                case exp.In() if node.args.get("query"):
-                    raise UnsupportedError("IN (subquery) has no incremental form yet", position_of(node))
-                case exp.Any() | exp.All() if isinstance(node.this, exp.Query):
-                    raise UnsupportedError(
-                        "ANY and ALL over a subquery have no incremental form yet", position_of(node)
-                    )
-                case exp.Subquery() | exp.Select():
-                    return self._scalar_subquery(node)
-            return node
-
-        bound = scalar.copy().transform(swap)
-        for node in bound.walk():
-            node.meta.pop("bound", None)
-        return bound
-
-    def _scalar_subquery(self, tree: exp.Expr) -> Scalar:
-        query = tree.unnest() if isinstance(tree, exp.Subquery) else tree
-        plain = isinstance(query, exp.Select) and not any(
-            query.args.get(a) for a in ("group", "having", "limit", "distinct")
-        )
-        if not plain or not any(contains_aggregate(e) for e in query.expressions):
-            raise UnsupportedError("a scalar subquery that may give no row or several", position_of(query))
-        node, names = _query(query, self.env, self.scope)
-        if len(names) != 1:
-            raise SqlError(f"a scalar subquery gives one column, not {len(names)}", position_of(query))
-        assert self.node is not None
-        # A global aggregate has exactly one row: pairing with it neither drops nor repeats anything.
-        self.node = Join(self.node, node)
-        bound = column(node.fields[0].id)
-        bound.meta["bound"] = True
-        return bound
 
     # ------------------------------------------------------------------ grouping
     def _aggregate(
         self, names: list[str], scalars: list[Scalar], having: Scalar | None, order: list[tuple[exp.Expr, Scalar]]
     ) -> tuple[list[Scalar], Scalar | None, list[tuple[exp.Expr, Scalar]]]:
-        assert self.node is not None
         group = self.tree.args.get("group")
-        collector = AggregateCollector(self.env.fresh, self._group_keys(group, names, scalars), self.node)
+        collector = AggregateCollector(self.env.fresh, self._group_keys(group, names, scalars), self.source.node)
         scalars = [collector.rewrite(s) for s in scalars]
         having = collector.rewrite(having) if having is not None else None
         order = [(item, collector.rewrite(scalar)) for item, scalar in order]
-        self.node = Aggregate(self.node, *collector.finish())
+        self.source.node = Aggregate(self.source.node, *collector.finish())
         return scalars, having, order
 
     def _group_keys(self, group: exp.Expr | None, names: list[str], scalars: list[Scalar]) -> list[Scalar]:
@@ -432,10 +228,10 @@ class _Select:
         keys: list[Scalar] = []
         for item in group.expressions:
             at = _output_index(item, names)
-            if at is not None and (isinstance(item, exp.Literal) or not self.scope.can_resolve(item)):
+            if at is not None and (isinstance(item, exp.Literal) or not self.source.scope.can_resolve(item)):
                 key = scalars[at]
             else:
-                key = self._bind(item)
+                key = self.source.bind(item)
             if contains_aggregate(key):
                 raise SqlError("GROUP BY cannot contain an aggregate", position_of(item))
             keys.append(key)
@@ -443,10 +239,9 @@ class _Select:
 
     # ------------------------------------------------------------------ output
     def _project(self, names: list[str], scalars: list[Scalar]) -> Node:
-        assert self.node is not None
-        types = {f.id: f.type for f in self.node.fields}
+        types = {f.id: f.type for f in self.source.node.fields}
         return Project(
-            self.node,
+            self.source.node,
             tuple(
                 Named(Field(self.env.fresh(n), scalar_type(s, types)), s) for n, s in zip(names, scalars, strict=True)
             ),
@@ -470,7 +265,7 @@ class _Select:
                 items += [(item, s) for s in scalars]
                 continue
             at = _output_index(item.this, names)
-            scalar = scalars[at] if at is not None else self._bind(self._unalias(item.this, names, scalars))
+            scalar = scalars[at] if at is not None else self.source.bind(self._unalias(item.this, names, scalars))
             items.append((item, scalar))
         return items
 

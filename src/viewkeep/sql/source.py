@@ -1,0 +1,213 @@
+"""What a SELECT reads: its FROM clause as a plan, the names it makes visible, and scalars bound to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from viewkeep.catalog import Catalog, Kind, Table
+from viewkeep.errors import CatalogError, SqlError, UnsupportedError
+from viewkeep.plan.nodes import Field, Filter, Fresh, Join, Node, Scan, Values
+from viewkeep.plan.scalars import Scalar, column
+from viewkeep.sql.aggregates import contains_aggregate
+from viewkeep.sql.determinism import check_deterministic
+from viewkeep.sql.parse import position_of
+from viewkeep.sql.references import definition_of
+from viewkeep.sql.scope import Relation, Scope
+from viewkeep.sql.statements import table_name
+
+Built = tuple[Node, list[str]]
+"""A plan and the user-visible names of its columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Env:
+    """What is the same for a query and its subqueries."""
+
+    build: Callable[[exp.Expr, Env, Scope | None], Built]
+    """Plans a nested query."""
+    catalog: Catalog
+    dialect: str
+    fresh: Fresh
+    ctes: dict[str, tuple[exp.Expr, tuple[str, ...], Env]] = field(default_factory=dict)
+    expanding: tuple[str, ...] = ()
+    """Plain views being expanded, to notice a cycle."""
+
+    def with_ctes(self, tree: exp.Expr) -> Env:
+        """The same with the CTEs of a query added; each sees those before it."""
+        env, with_ = self, tree.args.get("with_")
+        if with_ is None:
+            return env
+        if with_.args.get("recursive"):
+            raise UnsupportedError("WITH RECURSIVE has no incremental form", position_of(with_))
+        for cte in with_.expressions:
+            columns = tuple(c.name for c in cte.args["alias"].args.get("columns") or ())
+            env = replace(env, ctes={**env.ctes, cte.alias.lower(): (cte.this, columns, env)})
+        return env
+
+
+class Source:
+    """Grows as the clauses of a SELECT are read: `node` holds all rows so far, `scope` their names."""
+
+    def __init__(self, env: Env, outer: Scope | None) -> None:
+        self.env, self.scope = env, Scope(outer=outer)
+        self.node: Node
+
+    def read(self, tree: exp.Select) -> None:
+        """FROM and its joins."""
+        if from_ := tree.args.get("from_"):
+            self.node = self._relation(from_.this)
+            for nested in from_.this.args.get("joins") or ():
+                self._join(nested)
+        else:  # one row
+            self.node = Values(((exp.Literal.number(1),),), (Field(self.env.fresh("one"), "INTEGER"),))
+        for join in tree.args.get("joins") or ():
+            self._join(join)
+
+    def _relation(self, tree: exp.Expr) -> Node:
+        """One entry of FROM: a table, a CTE, a plain view or a subquery; its columns join the scope."""
+        if tree.args.get("pivots") or tree.args.get("sample"):
+            raise UnsupportedError("PIVOT and TABLESAMPLE have no incremental form yet", position_of(tree))
+        match tree:
+            case exp.Table() if isinstance(tree.this, exp.Identifier):
+                node, names = self._table(tree)
+                alias = tree.alias or tree.name
+            case exp.Subquery():
+                node, names = self.env.build(tree.this, self.env.with_ctes(tree), self.scope.outer)
+                alias = tree.alias or self.env.fresh("subquery")
+            case exp.Values():
+                node, names = constant_rows(tree, self.env)
+                alias = tree.alias or self.env.fresh("values")
+            case _:
+                what = "table function" if isinstance(tree, exp.Table) else tree.key.upper()
+                raise UnsupportedError(f"{what} in FROM has no incremental form yet", position_of(tree))
+        table_alias = tree.args.get("alias")
+        renamed = [c.name for c in (table_alias.args.get("columns") or ())] if table_alias else []
+        if len(renamed) > len(names):
+            raise SqlError(f"{alias!r} has {len(names)} columns, not {len(renamed)}", position_of(tree))
+        names = [*renamed, *names[len(renamed) :]]
+        ids = [f.id for f in node.fields]
+        self.scope.add(Relation(alias, tuple(zip(names, ids, strict=True))), tree)
+        return node
+
+    def _table(self, tree: exp.Table) -> Built:
+        name = table_name(tree)
+        if not name.schema and (cte := self.env.ctes.get(name.name.lower())):
+            query, renamed, env = cte
+            # Built anew for each use: every use has its own column ids, as a self join needs.
+            node, names = self.env.build(query, replace(env, expanding=self.env.expanding), None)
+            return node, [*renamed, *names[len(renamed) :]]
+        try:
+            table = self.env.catalog.get(name, position_of(tree))
+        except CatalogError as error:
+            raise SqlError(error.fact, error.position, error.hint) from None
+        if table.kind is Kind.TEMPORARY:
+            raise SqlError(
+                f"{str(name)!r} is a temporary table, which is gone after this connection",
+                position_of(tree),
+                "make it a permanent table",
+            )
+        if table.kind is Kind.PLAIN_VIEW:
+            return self._plain_view(table)
+        columns = tuple((Field(self.env.fresh(c.name), c.type), c.name) for c in table.columns)
+        return Scan(table.name, columns), [c.name for c in table.columns]
+
+    def _plain_view(self, view: Table) -> Built:
+        if view.name.folded in self.env.expanding:
+            raise SqlError(f"view {str(view.name)!r} is defined over itself")
+        tree = definition_of(view, self.env.dialect)
+        check_deterministic(tree)
+        inner = replace(self.env, ctes={}, expanding=(*self.env.expanding, view.name.folded))
+        node, _ = self.env.build(tree, inner, None)
+        return node, [c.name for c in view.columns]
+
+    def _join(self, join: exp.Join) -> None:
+        side, kind, method = (str(join.args.get(a) or "").upper() for a in ("side", "kind", "method"))
+        if side or kind not in ("", "INNER", "CROSS") or method not in ("", "NATURAL"):
+            words = " ".join(w for w in (method, side, kind) if w)
+            raise UnsupportedError(f"{words} JOIN has no incremental form yet", position_of(join))
+        known = len(self.scope.relations)
+        right = self._relation(join.this)
+        left_node = self.node
+        for nested in join.this.args.get("joins") or ():
+            raise UnsupportedError("nested joins in parentheses", position_of(nested))
+        self.node = Join(left_node, right)
+        shared = [i.name for i in join.args.get("using") or ()]
+        if method == "NATURAL":
+            shared = self._common_names(known)
+        for name in shared:
+            self._merge(name, known, join)
+        if on := join.args.get("on"):
+            self.filter(self.bind(on))
+
+    def _common_names(self, known: int) -> list[str]:
+        right = self.scope.relations[known]
+        left = {n.lower() for r in self.scope.relations[:known] for n, _ in r.columns}
+        return [n for n, _ in right.columns if n.lower() in left]
+
+    def _merge(self, name: str, known: int, join: exp.Join) -> None:
+        """A USING column: one column for both sides, equal by the join itself."""
+        lefts = [i for r in self.scope.relations[:known] for i in r.find(name) if i not in self.scope.hidden]
+        rights = self.scope.relations[known].find(name)
+        if len(lefts) > 1:
+            raise SqlError(f"column {name!r} in USING is ambiguous on the left side", position_of(join))
+        if not lefts or not rights:
+            raise SqlError(f"column {name!r} in USING is not on both sides", position_of(join))
+        self.scope.merged[name.lower()] = lefts[0]
+        self.scope.hidden.add(rights[0])
+        self.filter(exp.EQ(this=column(lefts[0]), expression=column(rights[0])))
+
+    def filter(self, predicate: Scalar) -> None:
+        self.node = Filter(self.node, predicate)
+
+    def bind(self, scalar: exp.Expr) -> Scalar:
+        """Names → ids; an uncorrelated scalar aggregate subquery → a column of a one-row join."""
+
+        def swap(node: exp.Expr) -> exp.Expr:
+            match node:
+                case exp.Column() if not node.meta.get("bound"):
+                    bound = column(self.scope.resolve(node))
+                    bound.meta["bound"] = True
+                    return bound
+                case exp.Exists():
+                    raise UnsupportedError("EXISTS has no incremental form yet", position_of(node))
+                case exp.In() if node.args.get("query"):
+                    raise UnsupportedError("IN (subquery) has no incremental form yet", position_of(node))
+                case exp.Any() | exp.All() if isinstance(node.this, exp.Query):
+                    raise UnsupportedError(
+                        "ANY and ALL over a subquery have no incremental form yet", position_of(node)
+                    )
+                case exp.Subquery() | exp.Select():
+                    return self._scalar_subquery(node)
+            return node
+
+        bound = scalar.copy().transform(swap)
+        for node in bound.walk():
+            node.meta.pop("bound", None)
+        return bound
+
+    def _scalar_subquery(self, tree: exp.Expr) -> Scalar:
+        query = tree.unnest() if isinstance(tree, exp.Subquery) else tree
+        plain = isinstance(query, exp.Select) and not any(
+            query.args.get(a) for a in ("group", "having", "limit", "distinct")
+        )
+        if not plain or not any(contains_aggregate(e) for e in query.expressions):
+            raise UnsupportedError("a scalar subquery that may give no row or several", position_of(query))
+        node, names = self.env.build(query, self.env, self.scope)
+        if len(names) != 1:
+            raise SqlError(f"a scalar subquery gives one column, not {len(names)}", position_of(query))
+        # A global aggregate has exactly one row: pairing with it neither drops nor repeats anything.
+        self.node = Join(self.node, node)
+        bound = column(node.fields[0].id)
+        bound.meta["bound"] = True
+        return bound
+
+
+def constant_rows(tree: exp.Values, env: Env) -> Built:
+    rows = tuple(tuple(cell.copy() for cell in row.expressions) for row in tree.expressions)
+    if any(cell.find(exp.Column, exp.Query) for row in rows for cell in row):
+        raise UnsupportedError("VALUES with anything but constants", position_of(tree))
+    names = [f"col{i}" for i in range(len(rows[0]))]
+    return Values(rows, tuple(Field(env.fresh(n)) for n in names)), names
