@@ -99,12 +99,16 @@ class Table:
 @dataclass(frozen=True, slots=True)
 class Catalog:
     tables: dict[str, Table] = field(default_factory=dict)
+    default_schema: str | None = None
+    """What users may write for the schema whose tables have none here."""
 
     @staticmethod
-    def of(tables: Iterable[Table]) -> Catalog:
-        return Catalog({t.name.folded: t for t in tables})
+    def of(tables: Iterable[Table], default_schema: str | None = None) -> Catalog:
+        return Catalog({t.name.folded: t for t in tables}, default_schema)
 
     def find(self, name: TableName) -> Table | None:
+        if name.schema and self.default_schema and name.schema.lower() == self.default_schema.lower():
+            name = TableName(name.name)
         return self.tables.get(name.folded)
 
     def get(self, name: TableName, position: Position | None = None) -> Table:
@@ -118,7 +122,7 @@ class Catalog:
         return table
 
     def with_table(self, table: Table) -> Catalog:
-        return Catalog({**self.tables, table.name.folded: table})
+        return replace(self, tables={**self.tables, table.name.folded: table})
 
     def with_constraints(self, name: TableName, keys: Iterable[Key], foreign_keys: Iterable[ForeignKey]) -> Catalog:
         table = self.get(name)

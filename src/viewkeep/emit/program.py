@@ -10,7 +10,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from viewkeep.catalog import Table, TableName
+from viewkeep.catalog import Kind, Table, TableName
 from viewkeep.emit.capture import capture_sql
 from viewkeep.emit.select import identifier, table
 from viewkeep.emit.setup import setup_sql
@@ -42,7 +42,8 @@ def whole_program(compiled: Compiled, sources: Sequence[Table], dialect: str) ->
     setup = setup_sql(compiled.layout, dialect, text)
     whys = ("the stored rows", "the view's own change log", "what the user reads")
     found += [f"-- setup: {why}\n{s}" for why, s in zip(whys, setup, strict=True)]
-    for source in sources:
+    tables = [s for s in sources if s.kind is not Kind.MATERIALIZED]
+    for source in tables:
         found += [f"-- capture: changes of {source.name}\n{s}" for s in capture_sql(source, dialect)]
     clock = table(names.CLOCK).sql(dialect=dialect)
     found.append(f"-- refresh: a new version\nUPDATE {clock} SET version = version + 1")
@@ -55,7 +56,7 @@ def whole_program(compiled: Compiled, sources: Sequence[Table], dialect: str) ->
     if dialect == "postgres":
         found += [_drop(step.name) for step in program.steps if isinstance(step, Stage)]
     if dialect != "spark":
-        logs = [table(names.log(s.name)).sql(dialect=dialect) for s in sources]
+        logs = [table(names.log(s.name)).sql(dialect=dialect) for s in tables]
         found += [f"-- refresh: the changes are consumed\nDELETE FROM {log}" for log in logs]
     return found
 
@@ -73,6 +74,8 @@ def _clock(dialect: str) -> list[str]:
 def _delta(source: Table, dialect: str) -> str:
     """The relation that the refresh reads as the changes of a source."""
     name, log = names.delta(source.name), names.log(source.name)
+    if source.kind is Kind.MATERIALIZED:
+        return f"-- refresh: {name.name} is a table of the changes of view {source.name}, made from that view's own log"
     if dialect == "spark":
         return (
             f"-- refresh: {name.name} holds the rows of {source.name} inserted (_vk_weight 1) and deleted (-1) since\n"

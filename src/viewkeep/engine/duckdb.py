@@ -39,8 +39,13 @@ class DuckDBEngine:
             raise ConnectError(f"database {path!r} cannot be opened: {text}") from None
         self.lock = threading.RLock()
         self._depth = 0
+        self._users = False
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        self._note_transaction(sql)
+        return self._run(sql, parameters)
+
+    def _run(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         try:
             return self.connection.execute(sql, parameters or None).fetchall()
         except duckdb.Error as error:
@@ -53,30 +58,32 @@ class DuckDBEngine:
         except duckdb.Error as error:
             raise translate(error) from error
 
+    def _note_transaction(self, sql: str) -> None:
+        """Remember whether the user has a transaction open: a second BEGIN would abort it."""
+        if not self._depth:
+            word = sql.split(None, 1)[0].rstrip(";").upper() if sql.strip() else ""
+            if word in ("BEGIN", "START"):
+                self._users = True
+            elif word in ("COMMIT", "END", "ROLLBACK", "ABORT"):
+                self._users = False
+
     @contextmanager
     def transaction(self) -> Iterator[bool]:
         with self.lock:
-            began = self._depth == 0 and self._begin()
+            began = self._depth == 0 and not self._users
+            if began:
+                self._run("BEGIN")
             self._depth += 1
             try:
                 yield began
                 if began:
-                    self.execute("COMMIT")
+                    self._run("COMMIT")
             except BaseException:
                 if began:
                     self._roll_back()
                 raise
             finally:
                 self._depth -= 1
-
-    def _begin(self) -> bool:
-        try:
-            self.connection.execute("BEGIN")
-        except duckdb.TransactionException as error:
-            if "within a transaction" in str(error):
-                return False  # the user has one open: join it
-            raise translate(error) from error
-        return True
 
     def _roll_back(self) -> None:
         with suppress(duckdb.Error):  # a failed COMMIT has rolled back already
@@ -88,13 +95,18 @@ class DuckDBEngine:
         try:
             yield
         finally:
-            self.connection.unregister(name)
+            with suppress(duckdb.Error):  # in a transaction that failed nothing can be done until it is rolled back
+                self.connection.unregister(name)
 
     def is_conflict(self, error: BaseException) -> bool:
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, duckdb.TransactionException):
             cause = cause.__cause__
         return cause is not None
+
+    def is_data_error(self, error: BaseException) -> bool:
+        kinds = (duckdb.OutOfRangeException, duckdb.ConversionException, duckdb.InvalidInputException)
+        return isinstance(error.__cause__, kinds)
 
     def catalog(self) -> Catalog:
         columns: dict[tuple[str, str, bool], list[Column]] = {}
@@ -138,7 +150,7 @@ class DuckDBEngine:
                 )
             )
         # A temporary table hides a permanent one of its name, as it does in DuckDB itself.
-        return Catalog.of(sorted(tables, key=lambda t: t.kind is Kind.TEMPORARY))
+        return Catalog.of(sorted(tables, key=lambda t: t.kind is Kind.TEMPORARY), _DEFAULT_SCHEMA)
 
     def close(self) -> None:
         self.connection.close()
@@ -156,6 +168,6 @@ def translate(error: duckdb.Error) -> EngineError:
         hint = "the table feeds a materialized view: write the MERGE as DELETE and INSERT in one transaction"
     elif "ON CONFLICT DO UPDATE is not yet supported" in text:
         hint = "the table feeds a materialized view: write the upsert as DELETE and INSERT in one transaction"
-    elif "Could not set lock" in text:
-        hint = "close the database in the other process"
+    elif "cannot start a transaction within a transaction" in text:
+        hint = "a transaction is open on this connection: begin and end it through viewkeep, or end it first"
     return EngineError(" ".join(text.split()), hint=hint)

@@ -2,8 +2,9 @@
 
     K = keys in ΔR        Δ(γ R) = γ(R[new] ⋉ K) − γ(R[old] ⋉ K)
 
-Right for every aggregate function, invertible or not. The aggregate at the top of a view keeps
-state instead: see strategy/grouped.py. Without keys there is one group, and it is affected.
+Right for every aggregate function that gives the same value for the same rows: reproducible.py
+sees to that. The aggregate at the top of a view keeps state instead: see strategy/grouped.py.
+Without keys there is one group, and it is affected.
 """
 
 from __future__ import annotations

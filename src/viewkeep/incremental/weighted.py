@@ -1,8 +1,9 @@
 """A plan whose rows carry a weight, and the few things one does with weights.
 
 A delta is a bag with weights: +1 for a row inserted, −1 for a row deleted, a row changed n times
-stands n times. Stored changes and everything derived here keep to single units, so that a signed
-value never has to be multiplied (a DECIMAL(38) could not be).
+stands n times. Stored changes and everything derived here keep to single units, so that no value
+is ever multiplied by a weight: the smallest BIGINT times −1 overflows, a BOOLEAN cannot be
+multiplied, and decimals may lose places.
 """
 
 from __future__ import annotations

@@ -13,26 +13,12 @@ from sqlglot import exp
 Scalar = exp.Expr
 
 EXACT_TYPES = frozenset(
-    [
-        "TINYINT",
-        "SMALLINT",
-        "INT",
-        "INTEGER",
-        "BIGINT",
-        "HUGEINT",
-        "INT128",
-        "UTINYINT",
-        "USMALLINT",
-        "UINT",
-        "UINTEGER",
-        "UBIGINT",
-        "UHUGEINT",
-        "UINT128",
-        "DECIMAL",
-        "NUMERIC",
-        "BOOLEAN",
-    ]
+    {"TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "HUGEINT", "INT128", "DECIMAL", "NUMERIC", "BOOLEAN"}
+    | {"UTINYINT", "USMALLINT", "UINT", "UINTEGER", "UBIGINT"}
 )
+"""Types whose SUM is exact. UHUGEINT is not among them: DuckDB sums it as DOUBLE."""
+_WHOLE_PARTS = frozenset(("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "DOY", "HOUR", "MINUTE"))
+"""Parts of a date that are whole numbers; EPOCH and JULIAN are not."""
 
 
 def column(column_id: str) -> exp.Column:
@@ -126,7 +112,9 @@ def is_exact(scalar: Scalar, types: Mapping[str, str]) -> bool:
             return all(is_exact(e, types) for e in (scalar.this, *scalar.expressions))
         case exp.Nullif():
             return is_exact(scalar.this, types)
-        case exp.Extract() | exp.Length():
+        case exp.Length():
             return True
+        case exp.Extract():
+            return scalar.name.upper() in _WHOLE_PARTS
         case _:
             return False

@@ -28,7 +28,7 @@ def load_batch(engine: Engine, table: Table, data: pa.Table) -> int:
     columns = tuple(c.name for c in table.columns)
     source = Scan(_BATCH, tuple((Field(f"c_{i}"), n) for i, n in enumerate(columns)))
     step = Append(table.name, columns, source, "the loaded rows")
-    with engine.transaction(), engine.bound(_BATCH.name, _named_as(table, data)):
+    with engine.bound(_BATCH.name, _named_as(table, data)), engine.transaction():
         _run(engine, table, Program("load", (step,)))
     return int(data.num_rows)
 
@@ -46,7 +46,7 @@ def apply_batch(engine: Engine, table: Table, data: pa.Table) -> tuple[int, int]
     renamed = _named_as(table, payload).append_column(WEIGHT, data.column(WEIGHT))
     columns = tuple(c.name for c in table.columns)
     steps = _apply_steps(table, columns)
-    with engine.transaction(), engine.bound(_BATCH.name, renamed):
+    with engine.bound(_BATCH.name, renamed), engine.transaction():
         counts = _run(engine, table, Program("apply", steps))
         wanted = int(engine.execute(f'SELECT COUNT(*) FROM "{_UNITS.name}" WHERE "{WEIGHT}" < 0')[0][0])
         if counts[1] != wanted:

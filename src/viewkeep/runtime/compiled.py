@@ -90,10 +90,10 @@ def compile_view(
     fresh = Fresh(FIRST_GENERATED)
     layout = layout_of(view, query, catalog, fresh)
     compiled = CompiledView(view, text, layout, query, None, sources(query.root), fresh)
-    # Every delta rule is asked now, so that what has none is known before the view is created.
-    compiled.program(frozenset(s.folded for s in compiled.sources), append_only=False)
     if not compiled.sources:
         raise UnsupportedError("the query reads no table")
+    # Every delta rule is asked now, so that what has none is known before the view is created.
+    compiled.program(frozenset(s.folded for s in compiled.sources), append_only=False)
     return compiled
 
 

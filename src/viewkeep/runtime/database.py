@@ -82,7 +82,8 @@ class Database:
             if record.not_incremental is not None:
                 found = opaque_view(record.name, record.query, record.output, record.sources, record.not_incremental)
             else:
-                found = compile_view(record.name, record.query, self.catalog(), self.dialect, record.output)
+                known = Catalog.of(record.tables, self.catalog().default_schema)
+                found = compile_view(record.name, record.query, known, self.dialect, record.output)
             self._compiled[folded] = replace(found, time_travel=self.engine.facts.time_travel)
         return self._compiled[folded]
 

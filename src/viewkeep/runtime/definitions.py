@@ -8,15 +8,15 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from viewkeep.catalog import Kind, TableName
+from viewkeep.catalog import Kind, Table, TableName
 from viewkeep.emit.setup import drop_temporary, setup_sql, teardown_sql
-from viewkeep.errors import CatalogError, PolicyError, SqlError, UnsupportedError
+from viewkeep.errors import CatalogError, EngineError, PolicyError, SqlError, UnsupportedError
 from viewkeep.runtime.compiled import CompiledView, compile_view, opaque_view
 from viewkeep.runtime.database import Database
 from viewkeep.runtime.reports import RefreshReport
 from viewkeep.runtime.store import ViewRecord
 from viewkeep.sql.parse import Statement, parse_one, to_dialect
-from viewkeep.sql.references import plain_views_of, sources_of
+from viewkeep.sql.references import sources_of, tables_of
 from viewkeep.sql.statements import CreateView, DropView, table_name
 from viewkeep.strategy import names
 
@@ -25,22 +25,41 @@ def plan_view(db: Database, create: CreateView, dialect: str) -> tuple[ViewRecor
     """Everything that can be known, and refused, before anything is made."""
     catalog = db.catalog()
     reads = sources_of(create.query, catalog, dialect)
-    expanded = plain_views_of(create.query, catalog, dialect)
-    if create.name.folded in expanded or any(s.folded == create.name.folded for s in reads):
-        raise SqlError(f"view {str(create.name)!r} cannot read itself")
+    named = tables_of(create.query, catalog, dialect)
+    _check_names(create.name, named)
     text, reason = to_dialect(create.query.strip(), dialect, db.dialect), None
     try:
         # The user's own text is planned first, so that positions in errors are the user's.
         compile_view(create.name, create.query, catalog, dialect)
         compiled = compile_view(create.name, text, catalog, db.dialect, _output_names(db, text))
-    except UnsupportedError as error:
+    except (UnsupportedError, SqlError) as error:
         reason = error.fact + (f" ({error.position})" if error.position else "")
+        if isinstance(error, SqlError) and not _engine_accepts(db, text):
+            raise  # it is wrong, and our words for it are better than the engine's
         _refuse_recompute(create, reason)
         compiled = opaque_view(create.name, text, _output_names(db, text), reads, reason)
+    plain = {t.name.folded: t.definition or "" for t in named if t.kind is Kind.PLAIN_VIEW}
     record = ViewRecord(
-        create.name, text, compiled.sources, dict(create.options), compiled.layout.output, reason, expanded
+        create.name, text, compiled.sources, dict(create.options), compiled.layout.output, reason, plain, named
     )
     return record, compiled
+
+
+def _check_names(view: TableName, named: Sequence[Table]) -> None:
+    if any(t.name.folded == view.folded for t in named):
+        raise SqlError(f"view {str(view)!r} cannot read itself")
+    for name in (view, *(t.name for t in named)):
+        if "." in name.name:
+            raise SqlError(f"the name {name.name!r} has a dot in it, which viewkeep cannot keep", hint="rename it")
+
+
+def _engine_accepts(db: Database, text: str) -> bool:
+    """Whether the engine understands a query that viewkeep does not."""
+    try:
+        _output_names(db, text)
+    except (EngineError, SqlError):
+        return False
+    return True
 
 
 def _refuse_recompute(create: CreateView, reason: str) -> None:
@@ -90,8 +109,8 @@ def create_view(db: Database, create: CreateView, dialect: str) -> None:
         _seal(db, compiled.sources, version)
         for source in compiled.sources:
             table = db.catalog().get(source)
-            if table.kind is Kind.BASE and source.folded not in db.store.sources():
-                db.capture.start(table)
+            if table.kind is Kind.BASE:
+                _capture(db, table)
         for statement in setup_sql(compiled.layout, db.dialect, None if compiled.query else record.query):
             db.engine.execute(statement)
         db.store.put_view(replace(record, created=version))
@@ -108,6 +127,17 @@ def create_view(db: Database, create: CreateView, dialect: str) -> None:
             )
         )
     db.reload_views()
+
+
+def _capture(db: Database, table: Table) -> None:
+    """Start capture, or start it over where the table has columns that are not captured."""
+    known = db.store.sources().get(table.name.folded)
+    if known is not None and {c.name for c in known.columns} >= {c.name for c in table.columns}:
+        return
+    if known is not None:
+        db.capture.stop(table.name)
+        db.store.lose(table.name)
+    db.capture.start(table)
 
 
 def _seal(db: Database, sources: Sequence[TableName], version: int) -> None:
@@ -147,26 +177,42 @@ def _remove(db: Database, record: ViewRecord) -> None:
     for source in record.sources:
         others = [v for v in db.readers(source) if v.name != record.name]
         if source.folded in known and not others:
-            db.capture.stop(source, exists=db.catalog().find(source) is not None)
+            table = db.catalog().find(source)
+            db.capture.stop(source, exists=table is not None and table.kind is Kind.BASE)
 
 
 def guard(db: Database, statement: Statement, dialect: str) -> None:
-    """Refuse a DROP or ALTER that would pull a table from under a view."""
+    """Refuse a DROP, ALTER or CREATE OR REPLACE that would pull a table from under a view."""
     tree = parse_one(statement.text, dialect)
-    if isinstance(tree, exp.Drop):
+    if isinstance(tree, exp.Drop) and tree.kind == "SCHEMA":
+        schema = tree.this.text("db") or tree.this.name
+        targets = [t.name for t in db.catalog().tables.values() if (t.name.schema or _default(db)) == schema]
+    elif isinstance(tree, exp.Drop):
         targets = [table_name(t) for t in tree.args.get("tables") or [tree.this] if isinstance(t, exp.Table)]
+    elif isinstance(tree, exp.Create) and tree.args.get("replace"):
+        targets = [table_name(t)] if (t := tree.find(exp.Table)) else []
     elif isinstance(tree, exp.Alter) and isinstance(tree.this, exp.Table):
         targets = [table_name(tree.this)]
     else:
         return
     for target in targets:
-        if target.folded in db.views:
-            raise CatalogError(f"{str(target)!r} is a materialized view", hint=f"use DROP MATERIALIZED VIEW {target}")
-        if readers := db.readers(target):
-            raise CatalogError(
-                f"{statement.word(0)} would break {_listed(readers)}, which read {str(target)!r}",
-                hint="drop the views first; nothing was changed",
-            )
+        _check_unread(db, statement.word(0), target)
+
+
+def _default(db: Database) -> str | None:
+    return db.catalog().default_schema
+
+
+def _check_unread(db: Database, verb: str, target: TableName) -> None:
+    found = db.catalog().find(target)
+    name = found.name if found else target
+    if name.folded in db.views:
+        raise CatalogError(f"{str(name)!r} is a materialized view", hint=f"use DROP MATERIALIZED VIEW {name}")
+    if readers := db.readers(name):
+        raise CatalogError(
+            f"{verb} would break {_listed(readers)}, which read {str(name)!r}",
+            hint="drop the views first; nothing was changed",
+        )
 
 
 def _listed(views: Sequence[ViewRecord]) -> str:

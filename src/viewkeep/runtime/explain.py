@@ -36,9 +36,8 @@ def _storage(compiled: CompiledView) -> str:
         how = f"rows found by key ({', '.join(layout.key)})" if layout.key else "rows found by value, copies counted"
         return f"stored as rows: {', '.join(layout.columns)}; {how}"
     kind = "state is added to" if layout.state.additive else "state is combined or computed anew"
-    rules = ", ".join(
-        f"{c.field.id} = {c.call.sql().replace(chr(34), '')} ({c.rule.value})" for c in layout.state.components
-    )
+    components = zip(layout.columns[len(layout.keys) + 1 :], layout.state.components, strict=True)
+    rules = ", ".join(f"{name} = {c.call.sql().replace(chr(34), '')} ({c.rule.value})" for name, c in components)
     return f"stored as groups by ({', '.join(layout.keys)}): _vk_rows{', ' + rules if rules else ''}; {kind}"
 
 

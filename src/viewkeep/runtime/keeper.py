@@ -99,7 +99,7 @@ class Keeper:
         first = statement.word(0)
         if first in _QUERIES and not (first == "WITH" and any(t.text.upper() in _WRITES for t in statement.tokens)):
             return self._read(statement, dialect)
-        if first in ("DROP", "ALTER"):
+        if first in ("DROP", "ALTER", "CREATE"):
             guard(self._db, statement, dialect)
         text = to_dialect(statement.text, dialect, self.dialect)
         if first in _TRANSACTION:

@@ -11,6 +11,8 @@ from viewkeep.runtime.database import Database
 
 def declare_key(db: Database, table: str, columns: Sequence[str]) -> None:
     found = db.base_table(table)
+    if not columns:
+        raise CatalogError(f"a key of {table!r} needs at least one column")
     db.store.declare_key(found.name, Key(tuple(found.column(c).name for c in columns), enforced=False))
     db.forget_schema()
 

@@ -33,8 +33,8 @@ KEPT_VERSIONS = 100
 """How far back a view's own changes can be asked for, in runs."""
 
 
-class _KeyViolated(Exception):
-    """A delete by key removed other rows than it should: the run starts over without trusting it."""
+class _StartOver(Exception):
+    """The incremental way failed for a view: the run starts over and recomputes it, with the reason."""
 
     def __init__(self, view: str, reason: str) -> None:
         self.view, self.reason = view, reason
@@ -84,13 +84,13 @@ class Refresher:
             try:
                 with self.engine.transaction() as own:
                     return self._run(order, full, forced)
-            except _KeyViolated as violated:
+            except _StartOver as again:
                 if not own:
                     raise RefreshError(
-                        f"view {violated.view!r}: {violated.reason}",
+                        f"view {again.view!r}: {again.reason}",
                         hint="roll back, then refresh outside of a transaction",
                     ) from None
-                forced[violated.view] = violated.reason
+                forced[again.view] = again.reason
             except ViewkeepError as error:
                 if attempt == 9 or not own or not self.engine.is_conflict(error):
                     raise
@@ -266,6 +266,9 @@ class Refresher:
         try:
             return self._apply(compiled, statements)
         except ViewkeepError as error:
+            if choice.strategy != "recompute" and self.engine.is_data_error(error):
+                reason = f"the changes hold a value that does not fit ({error.fact}), the tables perhaps not"
+                raise _StartOver(record.name.folded, reason) from error
             raise RefreshError(
                 f"view {str(record.name)!r} could not be refreshed and is as it was: {error.fact}", hint=error.hint
             ) from error
@@ -303,7 +306,7 @@ class Refresher:
         if step.exact:
             expected = int(self.engine.execute(expected_sql)[0][0])
             if removed != expected:
-                raise _KeyViolated(
+                raise _StartOver(
                     compiled.view.folded,
                     f"{expected} rows should have left the view and {removed} were found: "
                     "a declared key does not hold, or a change was not captured",

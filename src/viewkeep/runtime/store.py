@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from viewkeep.catalog import Column, ForeignKey, Key, TableName
+from viewkeep.catalog import Column, ForeignKey, Key, Kind, Table, TableName
 from viewkeep.engine.protocol import Engine
 from viewkeep.errors import ConnectError
 from viewkeep.runtime.reports import RefreshReport
@@ -44,6 +44,8 @@ class ViewRecord:
     not_incremental: str | None = None
     expanded: dict[str, str] = field(default_factory=dict)
     """Plain views the query was expanded through, with their text then."""
+    tables: tuple[Table, ...] = ()
+    """Every table and plain view the query names, as it was then: compiling again gives the same plan."""
     created: int = 0
     """The version it was created at: changes before are not known."""
 
@@ -132,6 +134,7 @@ class Store:
 
     def put_view(self, record: ViewRecord) -> None:
         data = {**asdict(record), "name": str(record.name), "sources": [str(s) for s in record.sources]}
+        data["tables"] = [_table_to_json(t) for t in record.tables]
         self.engine.execute("INSERT INTO _viewkeep.views VALUES (?, ?)", [record.name.folded, json.dumps(data)])
 
     def drop_view(self, name: TableName) -> None:
@@ -214,5 +217,28 @@ def _view(data: dict[str, Any]) -> ViewRecord:
             "name": TableName.parse(data["name"]),
             "sources": tuple(TableName.parse(s) for s in data["sources"]),
             "output": tuple(data["output"]),
+            "tables": tuple(_table_from_json(t) for t in data["tables"]),
         }
+    )
+
+
+def _table_to_json(table: Table) -> dict[str, Any]:
+    """Foreign keys are left out: no plan depends on them yet."""
+    return {
+        "name": str(table.name),
+        "columns": [asdict(c) for c in table.columns],
+        "kind": table.kind.value,
+        "keys": [asdict(k) for k in table.keys],
+        "definition": table.definition,
+    }
+
+
+def _table_from_json(data: dict[str, Any]) -> Table:
+    return Table(
+        TableName.parse(data["name"]),
+        tuple(Column(**c) for c in data["columns"]),
+        Kind(data["kind"]),
+        tuple(Key(tuple(k["columns"]), k["enforced"]) for k in data["keys"]),
+        (),
+        data["definition"],
     )

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from viewkeep.errors import SqlError, UnsupportedError
 from viewkeep.plan.nodes import Field, Fresh, Named, Node, types_of
-from viewkeep.plan.scalars import Scalar, column, is_exact
+from viewkeep.plan.scalars import Scalar, column, columns_of, is_exact
 from viewkeep.sql.parse import position_of
 
 _NULL_SKIPPING = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count)
@@ -29,11 +29,17 @@ def contains_aggregate(scalar: exp.Expr) -> bool:
     return False
 
 
+def columns_in_aggregates(scalar: exp.Expr) -> frozenset[str]:
+    """The columns that are read inside an aggregate call."""
+    return frozenset().union(*(columns_of(call) for call in scalar.find_all(exp.AggFunc)))
+
+
 class AggregateCollector:
     """Turns bound scalars over the input of a GROUP BY into scalars over its output."""
 
-    def __init__(self, fresh: Fresh, keys: list[Scalar], node: Node) -> None:
-        self._fresh, self._types = fresh, types_of(node)
+    def __init__(self, fresh: Fresh, keys: list[Scalar], node: Node, later: frozenset[str]) -> None:
+        """`later`: columns that join after the grouping and may stand anywhere."""
+        self._fresh, self._types, self._later = fresh, types_of(node), later
         self._keys: list[Named] = []
         self._calls: list[Named] = []
         for key in keys:
@@ -50,6 +56,8 @@ class AggregateCollector:
             isinstance(scalar, exp.Filter) and isinstance(scalar.this, exp.AggFunc | exp.WithinGroup)
         ):
             return column(self._call(uniform_call(scalar)))
+        if isinstance(scalar, exp.Column) and scalar.name in self._later:
+            return scalar
         if isinstance(scalar, exp.Column):
             raise SqlError(
                 f"column {scalar.name.rsplit('_', 1)[0]!r} must appear in GROUP BY or in an aggregate",

@@ -12,8 +12,8 @@ from viewkeep.catalog import Catalog
 from viewkeep.errors import NondeterministicError, SqlError, UnsupportedError
 from viewkeep.plan.nodes import Aggregate, Field, Fresh, Named, Node, Order, Project, Query, TopK, Union
 from viewkeep.plan.rewrite import normalise, prune
-from viewkeep.plan.scalars import Scalar, column, is_exact
-from viewkeep.sql.aggregates import AggregateCollector, contains_aggregate
+from viewkeep.plan.scalars import Scalar, column, columns_of, is_exact
+from viewkeep.sql.aggregates import AggregateCollector, columns_in_aggregates, contains_aggregate
 from viewkeep.sql.determinism import check_deterministic
 from viewkeep.sql.parse import parse_one, position_of
 from viewkeep.sql.scope import Scope
@@ -106,6 +106,10 @@ def _order(item: exp.Expr, scalar: Scalar) -> Order:
     return Order(scalar, bool(item.args.get("desc")), bool(item.args.get("nulls_first")))
 
 
+_SEVERAL_ROWS = (exp.Unnest, exp.Explode, exp.ExplodeOuter, exp.Posexplode, exp.Inline, exp.GenerateSeries)
+"""Functions that turn one row into several, which is no projection."""
+
+
 class _Select:
     """Builds one SELECT, clause by clause in the order in which SQL evaluates them."""
 
@@ -129,6 +133,7 @@ class _Select:
         order_items = self._order_items(names, scalars)
         if self.tree.args.get("group") or having or any(contains_aggregate(s) for s in scalars):
             scalars, having_scalar, order_items = self._aggregate(names, scalars, having_scalar, order_items)
+        self.source.attach()
         if having_scalar is not None:
             self.source.filter(having_scalar)
         node = self._project(names, scalars)
@@ -153,9 +158,10 @@ class _Select:
             if found := self.tree.args.get(clause):
                 where = found[0] if isinstance(found, list) else found
                 raise UnsupportedError(f"{what} has no incremental form yet", position_of(where))
-        for window in self.tree.find_all(exp.Window):
-            if window.find_ancestor(exp.Query) is self.tree:
-                raise UnsupportedError("window functions have no incremental form yet", position_of(window))
+        for node in self.tree.find_all(exp.Window, *_SEVERAL_ROWS):
+            if node.find_ancestor(exp.Query) is self.tree:
+                what = "window functions have" if isinstance(node, exp.Window) else f"{node.key.upper()} has"
+                raise UnsupportedError(f"{what} no incremental form yet", position_of(node))
 
     # ------------------------------------------------------------------ the select list
     def _select_items(self) -> list[tuple[str, Scalar]]:
@@ -185,7 +191,8 @@ class _Select:
                 matches = [i for i, n in enumerate(names) if n.lower() == node.name.lower()]
                 if len(matches) == 1:
                     bound = scalars[matches[0]].copy()
-                    bound.meta["bound"] = True
+                    for inner in bound.find_all(exp.Column):
+                        inner.meta["bound"] = True
                     return bound if isinstance(bound, exp.Column) else exp.paren(bound, copy=False)
             return node
 
@@ -209,8 +216,11 @@ class _Select:
     def _aggregate(
         self, names: list[str], scalars: list[Scalar], having: Scalar | None, order: list[tuple[exp.Expr, Scalar]]
     ) -> tuple[list[Scalar], Scalar | None, list[tuple[exp.Expr, Scalar]]]:
-        group = self.tree.args.get("group")
-        collector = AggregateCollector(self.env.fresh, self._group_keys(group, names, scalars), self.source.node)
+        keys = self._group_keys(self.tree.args.get("group"), names, scalars)
+        everything = [*scalars, *(s for _, s in order), *([having] if having is not None else [])]
+        # A scalar subquery inside an aggregate or a key is an input of the grouping, any other comes after it.
+        self.source.attach(frozenset().union(*(columns_of(k) for k in keys), *map(columns_in_aggregates, everything)))
+        collector = AggregateCollector(self.env.fresh, keys, self.source.node, self.source.waiting)
         scalars = [collector.rewrite(s) for s in scalars]
         having = collector.rewrite(having) if having is not None else None
         order = [(item, collector.rewrite(scalar)) for item, scalar in order]
@@ -220,9 +230,10 @@ class _Select:
     def _group_keys(self, group: exp.Expr | None, names: list[str], scalars: list[Scalar]) -> list[Scalar]:
         if group is None:
             return []
-        for clause in ("grouping_sets", "rollup", "cube", "totals"):
-            if group.args.get(clause):
-                raise UnsupportedError(f"GROUP BY {clause.replace('_', ' ').upper()}", position_of(group))
+        if several := group.find(exp.GroupingSets, exp.Rollup, exp.Cube):
+            raise UnsupportedError(f"GROUP BY {several.key.upper()} has no incremental form yet", position_of(several))
+        if group.args.get("totals"):
+            raise UnsupportedError("GROUP BY WITH TOTALS has no incremental form", position_of(group))
         if group.args.get("all"):
             return [s for s in scalars if not contains_aggregate(s)]
         keys: list[Scalar] = []
@@ -299,7 +310,8 @@ def _count(clause: exp.Expr | None) -> int | None:
     if clause is None:
         return None
     value = clause.expression
-    if not isinstance(value, exp.Literal) or value.is_string or not value.name.isdigit():
+    plain = all(not v for k, v in clause.args.items() if k != "expression")  # no PERCENT, no WITH TIES
+    if not plain or not isinstance(value, exp.Literal) or value.is_string or not value.name.isdigit():
         raise UnsupportedError("LIMIT and OFFSET must be whole numbers", position_of(clause))
     return int(value.name)
 

@@ -18,12 +18,14 @@ _CLASSES: tuple[type[exp.Expr], ...] = (
     exp.Uuid,
     exp.NextValueFor,
     exp.TableSample,
+    exp.Localtime,
+    exp.Localtimestamp,
 )
 _FUNCTIONS = """
 random rand randn now today current_date current_time current_timestamp localtime localtimestamp get_current_time
 get_current_timestamp transaction_timestamp statement_timestamp clock_timestamp timeofday uuid uuidv4 uuidv7
 gen_random_uuid newid nextval currval lastval setseed shuffle txid_current current_user session_user
-current_setting monotonically_increasing_id spark_partition_id input_file_name
+current_localtime current_localtimestamp current_setting monotonically_increasing_id spark_partition_id input_file_name
 """
 _NAMES = frozenset(_FUNCTIONS.split())
 _BARE = frozenset({"localtime", "localtimestamp", "session_user", "rowid"})
@@ -46,6 +48,8 @@ def _nondeterministic(node: exp.Expr) -> str | None:
         return node.sql(dialect="duckdb").lower()
     if isinstance(node, exp.Anonymous) and node.name.lower() in _NAMES:
         return f"{node.name.lower()}()"
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "age" and len(node.expressions) == 1:
+        return "age() of one value, which counts from today,"
     if isinstance(node, exp.Column) and not node.table and node.name.lower() in _BARE:
         return node.name.lower()
     return None

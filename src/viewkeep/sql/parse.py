@@ -110,4 +110,30 @@ def parse_one(text: str, dialect: str) -> exp.Expr:
     found = [t for t in trees if t is not None]
     if len(found) != 1:
         raise SqlError(f"expected one statement, found {len(found)}")
-    return found[0]
+    return found[0].transform(_respell)
+
+
+_AGGREGATES = """
+arbitrary arg_max_null arg_max_nulls_last arg_min_null arg_min_nulls_last bitstring_agg combine_aggr decimal_average
+entropy favg fsum histogram histogram_exact kahan_sum kurtosis_pop lttb mad mean product reservoir_quantile sem
+sum_no_overflow sumkahan variant_group_object some every collect_list collect_set bit_xor_agg count_min_sketch
+max_by min_by regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy
+json_agg jsonb_agg json_object_agg jsonb_object_agg xmlagg range_agg
+"""
+_UNKNOWN_AGGREGATES = frozenset(_AGGREGATES.split())
+
+
+def _respell(node: exp.Expr) -> exp.Expr:
+    """What sqlglot reads differently from the engines.
+
+    An aggregate that it does not know would pass for a scalar function, and its view would be wrong.
+    """
+    match node:
+        case exp.Anonymous() if node.name.lower() == "count_star":  # how DuckDB prints COUNT(*)
+            return exp.Count(this=exp.Star())
+        case exp.Anonymous() if node.name.lower() in _UNKNOWN_AGGREGATES:
+            return exp.AnonymousAggFunc(this=node.this, expressions=node.expressions)
+        case exp.IgnoreNulls() if isinstance(node.this, exp.AnyValue):
+            return node.this
+        case _:
+            return node

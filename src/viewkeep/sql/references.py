@@ -24,10 +24,9 @@ def sources_of(text: str, catalog: Catalog, dialect: str) -> tuple[TableName, ..
     return tuple(found.values())
 
 
-def plain_views_of(text: str, catalog: Catalog, dialect: str) -> dict[str, str]:
-    """The plain views a query reads, directly or through others, with their definitions."""
-    reached = _reached(parse_one(text, dialect), catalog, dialect)
-    return {t.name.folded: t.definition or "" for t in reached if t.kind is Kind.PLAIN_VIEW}
+def tables_of(text: str, catalog: Catalog, dialect: str) -> tuple[Table, ...]:
+    """Every table and view a query names, directly or through plain views, each once."""
+    return tuple({t.name.folded: t for t in _reached(parse_one(text, dialect), catalog, dialect)}.values())
 
 
 def named_in(text: str, catalog: Catalog, dialect: str) -> set[str]:
@@ -85,6 +84,10 @@ def definition_of(view: Table, dialect: str) -> exp.Expr:
 def replace_tables(tree: exp.Expr, catalog: Catalog, others: Mapping[str, TableName], dialect: str) -> exp.Expr:
     """Let a query read other tables in place of its own; plain views are expanded on the way."""
     copy = tree.copy()
+    for column in copy.find_all(exp.Column):
+        # The stand-in has the table's name as its alias, but no schema.
+        column.set("db", None)
+        column.set("catalog", None)
     for node in list(_table_nodes(copy)):
         name = table_name(node)
         known = catalog.find(name)

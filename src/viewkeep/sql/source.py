@@ -53,18 +53,27 @@ class Source:
 
     def __init__(self, env: Env, outer: Scope | None) -> None:
         self.env, self.scope = env, Scope(outer=outer)
-        self.node: Node
+        self.node: Node = Values(((exp.Literal.number(1),),), (Field("one", "INTEGER"),))  # SELECT without FROM
+        self._one_row: list[Node] = []
 
     def read(self, tree: exp.Select) -> None:
         """FROM and its joins."""
         if from_ := tree.args.get("from_"):
-            self.node = self._relation(from_.this)
-            for nested in from_.this.args.get("joins") or ():
-                self._join(nested)
-        else:  # one row
-            self.node = Values(((exp.Literal.number(1),),), (Field(self.env.fresh("one"), "INTEGER"),))
+            self.node = self._joined(from_.this)
         for join in tree.args.get("joins") or ():
             self._join(join)
+
+    def _joined(self, tree: exp.Expr) -> Node:
+        """A relation with the joins that are written inside its parentheses."""
+        in_parentheses = isinstance(tree, exp.Subquery) and isinstance(tree.this, exp.Table)
+        if in_parentheses and tree.alias:
+            raise UnsupportedError("an alias for a join in parentheses", position_of(tree))
+        outside = self.node
+        self.node = self._joined(tree.this) if in_parentheses else self._relation(tree)
+        for join in tree.args.get("joins") or ():
+            self._join(join)
+        found, self.node = self.node, outside
+        return found
 
     def _relation(self, tree: exp.Expr) -> Node:
         """One entry of FROM: a table, a CTE, a plain view or a subquery; its columns join the scope."""
@@ -129,11 +138,7 @@ class Source:
             words = " ".join(w for w in (method, side, kind) if w)
             raise UnsupportedError(f"{words} JOIN has no incremental form yet", position_of(join))
         known = len(self.scope.relations)
-        right = self._relation(join.this)
-        left_node = self.node
-        for nested in join.this.args.get("joins") or ():
-            raise UnsupportedError("nested joins in parentheses", position_of(nested))
-        self.node = Join(left_node, right)
+        self.node = Join(self.node, self._joined(join.this))
         shared = [i.name for i in join.args.get("using") or ()]
         if method == "NATURAL":
             shared = self._common_names(known)
@@ -143,16 +148,16 @@ class Source:
             self.filter(self.bind(on))
 
     def _common_names(self, known: int) -> list[str]:
-        right = self.scope.relations[known]
         left = {n.lower() for r in self.scope.relations[:known] for n, _ in r.columns}
-        return [n for n, _ in right.columns if n.lower() in left]
+        right = (n for r in self.scope.relations[known:] for n, i in r.columns if i not in self.scope.hidden)
+        return [n for n in right if n.lower() in left]
 
     def _merge(self, name: str, known: int, join: exp.Join) -> None:
         """A USING column: one column for both sides, equal by the join itself."""
         lefts = [i for r in self.scope.relations[:known] for i in r.find(name) if i not in self.scope.hidden]
-        rights = self.scope.relations[known].find(name)
-        if len(lefts) > 1:
-            raise SqlError(f"column {name!r} in USING is ambiguous on the left side", position_of(join))
+        rights = [i for r in self.scope.relations[known:] for i in r.find(name) if i not in self.scope.hidden]
+        if len(lefts) > 1 or len(rights) > 1:
+            raise SqlError(f"column {name!r} in USING is ambiguous on one side", position_of(join))
         if not lefts or not rights:
             raise SqlError(f"column {name!r} in USING is not on both sides", position_of(join))
         self.scope.merged[name.lower()] = lefts[0]
@@ -160,7 +165,23 @@ class Source:
         self.filter(exp.EQ(this=column(lefts[0]), expression=column(rights[0])))
 
     def filter(self, predicate: Scalar) -> None:
+        self.attach()
         self.node = Filter(self.node, predicate)
+
+    def attach(self, used: frozenset[str] | None = None) -> None:
+        """Pair with the scalar subqueries bound so far, or those of them whose column is used.
+
+        A global aggregate has exactly one row: pairing with it neither drops nor repeats anything.
+        """
+        for node in list(self._one_row):
+            if used is None or node.fields[0].id in used:
+                self.node = Join(self.node, node)
+                self._one_row.remove(node)
+
+    @property
+    def waiting(self) -> frozenset[str]:
+        """Columns of scalar subqueries that are not attached yet."""
+        return frozenset(node.fields[0].id for node in self._one_row)
 
     def bind(self, scalar: exp.Expr) -> Scalar:
         """Names → ids; an uncorrelated scalar aggregate subquery → a column of a one-row join."""
@@ -198,8 +219,7 @@ class Source:
         node, names = self.env.build(query, self.env, self.scope)
         if len(names) != 1:
             raise SqlError(f"a scalar subquery gives one column, not {len(names)}", position_of(query))
-        # A global aggregate has exactly one row: pairing with it neither drops nor repeats anything.
-        self.node = Join(self.node, node)
+        self._one_row.append(node)
         bound = column(node.fields[0].id)
         bound.meta["bound"] = True
         return bound

@@ -38,7 +38,7 @@ def refresh_groups(layout: GroupLayout, context: Context) -> Program:
 # ---------------------------------------------------------------------- additive state
 def add_state(layout: GroupLayout, changes: Node) -> tuple[Step, ...]:
     """Log the changes of the state, then add them to the stored state."""
-    counters = tuple(c for c in layout.columns if c not in layout.keys)
+    counters = layout.columns[len(layout.keys) :]
     return (
         Append(
             names.log(layout.view), layout.columns, changes, "what each affected group gains or loses", stamped=True

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from viewkeep.catalog import Catalog, TableName
 from viewkeep.errors import SqlError, UnsupportedError
+from viewkeep.incremental.reproducible import reproducible
 from viewkeep.plan.keys import keys_of
 from viewkeep.plan.nodes import Aggregate, Field, Filter, Fresh, Named, Node, Project, Query, Scan, TopK, walk
 from viewkeep.plan.scalars import column
@@ -62,14 +63,25 @@ class GroupLayout(Layout):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        return tuple(k.field.id for k in self.aggregate.keys)
+        """The key columns of the backing table."""
+        return self.columns[: len(self.aggregate.keys)]
+
+    @property
+    def key_fields(self) -> tuple[Field, ...]:
+        return self.stored[: len(self.aggregate.keys)]
+
+    @property
+    def counters(self) -> tuple[Field, ...]:
+        """The row count and the components."""
+        return self.stored[len(self.aggregate.keys) :]
 
 
 def layout_of(view: TableName, query: Query, catalog: Catalog, fresh: Fresh) -> BagLayout | GroupLayout:
     for name in query.names:
         if name.lower().startswith(names.RESERVED):
             raise SqlError(f"column name {name!r} is reserved for viewkeep", hint="give it an alias with AS")
-    core = _core(query.root)
+    root, top = query.root, _core(query.root)
+    core = replace(top, input=reproducible(top.input)) if isinstance(top, Aggregate) else reproducible(top)
     limited = any(isinstance(n, TopK) and (n.limit is not None or n.offset) for n in walk(query.root))
     if any(isinstance(n, TopK) for n in walk(core)):
         raise UnsupportedError("LIMIT below an aggregate or a join has no incremental form yet")
@@ -78,12 +90,11 @@ def layout_of(view: TableName, query: Query, catalog: Catalog, fresh: Fresh) -> 
         raw, stored = from_rows(core, state)
         contents = Project(raw, stored)
         fields = contents.fields
-        scan = Scan(names.backing(view), tuple((f, f.id) for f in fields))
         keys = tuple(Named(k.field, column(k.field.id)) for k in core.keys)
-        above = _swap(query.root, core, Project(scan, (*keys, *state.finals)))
-        return GroupLayout(
-            view, query.names, fields, tuple(f.id for f in fields), contents, above, limited, core, state
-        )
+        labels = _stored_names(core, state)
+        scan = Scan(names.backing(view), tuple(zip(fields, labels, strict=True)))
+        above = _swap(root, top, Project(scan, (*keys, *state.finals)))
+        return GroupLayout(view, query.names, fields, labels, contents, above, limited, core, state)
     # Stored under the names the user gave, where the core is the whole view; its sort columns otherwise.
     wanted = tuple(f.id for f in core.fields)
     labels = query.names if core.fields == query.root.fields else tuple(_label(i, query) for i in wanted)
@@ -96,11 +107,18 @@ def layout_of(view: TableName, query: Query, catalog: Catalog, fresh: Fresh) -> 
         core.fields,
         labels,
         core,
-        _swap(query.root, core, scan),
+        _swap(root, top, scan),
         limited,
         None if key is None else tuple(label[i] for i in sorted(key)),
         "no key of the result is known" if key is None else "every row is found by its key",
     )
+
+
+def _stored_names(aggregate: Aggregate, state: State) -> tuple[str, ...]:
+    """Names that depend on the query alone: they must fit the stored table for as long as the view lives."""
+    keys = [f"key_{i}" for i, _ in enumerate(aggregate.keys, 1)]
+    components = [f"{c.call.key}_{i}" for i, c in enumerate(state.components, 1)]
+    return (*keys, names.ROWS, *components)
 
 
 def _core(root: Node) -> Node:

@@ -23,7 +23,7 @@ def method_of(node: Node, layout: BagLayout | GroupLayout) -> str:
     """The word for one node of the view's plan."""
     if not isinstance(node, Aggregate):
         return "delta"
-    if isinstance(layout, GroupLayout) and node is layout.aggregate:
+    if isinstance(layout, GroupLayout) and node.fields == layout.aggregate.fields:
         reasons = dict.fromkeys(_RULES[c.rule] for c in layout.state.components if c.rule is not Rule.ADD)
         return f"affected keys: {'; '.join(reasons)}" if reasons else "delta (stored state, found by key)"
     return "affected keys: it is below another operator, so old and new rows of its groups are compared"

@@ -75,20 +75,24 @@ def _state_now(layout: GroupLayout, since: int, fresh: Fresh) -> Node:
 
 def _state_before(layout: GroupLayout, since: int, fresh: Fresh) -> Node:
     """State now minus all that was logged since; groups that were not there yet have no rows."""
-    counters = tuple(f for f in layout.stored if f.id not in layout.keys)
-    keys = tuple(f for f in layout.stored if f.id in layout.keys)
+    keys, counters = layout.key_fields, layout.counters
     logged = logged_since(layout, since, weighted=False)
     minus = Project(logged, (*keep(keys), *(Named(f, exp.Neg(this=column(f.id))) for f in counters)))
     plus = Project(_state_now(layout, since, fresh), keep((*keys, *counters)))
     totals = tuple(Named(f, exp.Sum(this=column(f.id))) for f in counters)
     summed = Aggregate(Union((plus, minus), (*keys, *counters)), keep(keys), totals)
-    rows: Node = Project(summed, keep(layout.stored))
+    rows: Node = Project(summed, (*keep(keys), *(Named(f, _narrow(f)) for f in counters)))
     alive = exp.GT(this=column(names.ROWS), expression=integer(0))
     return Filter(rows, alive) if layout.keys else rows
 
 
+def _narrow(counter: Field) -> Scalar:
+    """A counter in its own type: a sum of counts would be wider."""
+    return exp.cast(column(counter.id), "BIGINT") if counter.type == "BIGINT" else column(counter.id)
+
+
 def _in_log(layout: GroupLayout, node: Node, since: int, fresh: Fresh) -> Node:
-    keys = tuple(f for f in layout.stored if f.id in layout.keys)
+    keys = layout.key_fields
     renamed = tuple(Field(fresh("k"), f.type) for f in keys)
     logged = logged_since(layout, since, weighted=False)
     touched = Aggregate(logged, tuple(Named(n, column(f.id)) for n, f in zip(renamed, keys, strict=True)))

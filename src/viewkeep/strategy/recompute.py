@@ -40,8 +40,7 @@ def _difference(layout: BagLayout | GroupLayout, staged: TableName, fresh: Fresh
 
 
 def _state_difference(layout: GroupLayout, new: Scan, old: Scan) -> Step:
-    counters = tuple(f for f in layout.stored if f.id not in layout.keys)
-    keys = tuple(f for f in layout.stored if f.id in layout.keys)
+    keys, counters = layout.key_fields, layout.counters
     minus = Project(old, (*keep(keys), *(Named(f, exp.Neg(this=column(f.id))) for f in counters)))
     plus = Project(new, keep((*keys, *counters)))
     both = Union((plus, minus), (*keys, *counters))

@@ -1,0 +1,82 @@
+"""`python -m bench [name …] [--quick] [--write]`: run benchmarks, print them, keep the numbers."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.capturing import capturing
+from bench.compiling import compiling
+from bench.crossover import crossover
+from bench.growth import growth
+from bench.machine import busy, machine
+from bench.measure import BenchmarkError
+from bench.plots import plot
+from bench.profiling import profiling
+from bench.report import RESULTS, print_machine, print_result, save_json, save_markdown
+from bench.tables import Result
+from bench.thesis import thesis
+from bench.w1 import w1
+from bench.w2 import w2
+
+BENCHMARKS: dict[str, Callable[[bool], Result]] = {
+    "w1": w1,
+    "w2": w2,
+    "compile": compiling,
+    "thesis": thesis,
+    "crossover": crossover,
+    "growth": growth,
+    "capture": capturing,
+    "profile": profiling,
+}
+IMAGES = Path(__file__).parent.parent / "docs" / "images"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="name", help=f"{', '.join(BENCHMARKS)}; none: all of them")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run, not how fast")
+    parser.add_argument(
+        "--write", action="store_true", help="after a full run: bench/results/duckdb.md and the figures in docs/images"
+    )
+    parser.add_argument("--into", type=Path, default=RESULTS, help="folder of latest.json and unpublished figures")
+    asked = parser.parse_args(arguments)
+    if unknown := [n for n in asked.names if n not in BENCHMARKS]:
+        parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
+    if asked.write and (asked.names or asked.quick):
+        parser.error("--write keeps a full run: leave out the names and --quick")
+
+    trouble = busy()
+    if asked.write and trouble:
+        parser.error(f"{trouble}; a run that is kept needs a quiet one")
+
+    given = sys.argv[1:] if arguments is None else arguments
+    facts, command = machine(), " ".join(["python -m bench", *given])
+    console = Console(width=None if sys.stdout.isatty() else 140)  # a log file has no width of its own
+    print_machine(console, facts, command)
+    if trouble:
+        console.print(f"[yellow]{trouble}[/]", highlight=False)
+    results = []
+    for name in asked.names or BENCHMARKS:
+        try:
+            with console.status(f"{name} …"):
+                result = BENCHMARKS[name](asked.quick)
+        except BenchmarkError as error:
+            console.print(f"[red]{name} failed:[/] {error}")
+            return 1
+        print_result(console, result)
+        for path in plot(result, IMAGES if asked.write else asked.into):
+            console.print(f"  figure: {path.name} in {path.parent.name}/", style="dim", highlight=False)
+        results.append(result)
+    save_json(results, facts, command, asked.into / "latest.json")
+    if asked.write:
+        save_markdown(results, facts, command, RESULTS / "duckdb.md")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

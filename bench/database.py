@@ -1,0 +1,37 @@
+"""A database to measure in: in memory, or on a file in a folder that is removed afterwards."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+import viewkeep
+
+PLACES = ("memory", "file")
+
+
+@contextmanager
+def database(place: str) -> Iterator[viewkeep.Keeper]:
+    with tempfile.TemporaryDirectory(prefix="viewkeep-bench-") as folder:
+        url = "duckdb://" if place == "memory" else f"duckdb:///{Path(folder) / 'bench.duckdb'}"
+        keeper = viewkeep.connect(url)
+        try:
+            # Whatever spills must not land in the folder the benchmark was started from.
+            keeper.engine.execute(f"SET temp_directory = '{Path(folder) / 'spill'}'")
+            yield keeper
+        finally:
+            keeper.close()
+
+
+def create_view(keeper: viewkeep.Keeper, query: str, policy: str = "incremental") -> None:
+    keeper.sql(f"CREATE MATERIALIZED VIEW kept WITH (policy = '{policy}') AS {query}")
+
+
+def delete_by(keeper: viewkeep.Keeper, table: str, column: str, ids: pa.Table) -> None:
+    """One SQL DELETE for all the ids, as an application would write it."""
+    with keeper.engine.bound("bench_gone", ids):
+        keeper.sql(f"DELETE FROM {table} WHERE {column} IN (SELECT {column} FROM bench_gone)")

@@ -1,0 +1,75 @@
+"""The two figures: crossover by share of changed rows, and cost by table size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+from bench.tables import Result, Table
+
+REFRESH, RECOMPUTE, PLAIN = "#0b6e4f", "#c8553d", "#8d99ae"
+
+
+def plot(result: Result, folder: Path) -> list[Path]:
+    """The figure of a result, if it has one; the files written."""
+    match result.name:
+        case "crossover":
+            figure = _crossover(result.tables[:-1])
+        case "growth":
+            figure = _growth(result.tables[0])
+        case _:
+            return []
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{result.name}.{kind}" for kind in ("png", "svg")]
+    for path in paths:
+        figure.savefig(path, dpi=150, bbox_inches="tight", metadata={"Date": None} if path.suffix == ".svg" else None)
+    plt.close(figure)
+    return paths
+
+
+def _crossover(tables: Sequence[Table]) -> plt.Figure:
+    figure, axes = plt.subplots(1, len(tables), figsize=(4.6 * len(tables), 3.8), sharey=True)
+    for ax, table in zip(axes, tables, strict=True):
+        shares = [100 * s for s in table.column("share")]
+        _line(ax, shares, table.column("refresh ms"), "refresh", REFRESH)
+        _line(ax, shares, table.column("viewkeep's recompute ms"), "viewkeep's recompute", RECOMPUTE)
+        _line(ax, shares, table.column("CREATE TABLE … AS ms"), "CREATE TABLE … AS", PLAIN)
+        ax.set_title(table.title.split(":")[0], fontsize=11)
+        ax.set_xlabel("changed rows, % of all source rows")
+        _log(ax)
+    axes[0].set_ylabel("milliseconds")
+    axes[0].legend(frameon=False, fontsize=9)
+    return figure
+
+
+def _growth(table: Table) -> plt.Figure:
+    figure, ax = plt.subplots(figsize=(6, 3.8))
+    sizes = [n / 1e6 for n in table.column("payments")]
+    _line(ax, sizes, table.column("refresh ms"), "refresh", REFRESH)
+    _line(ax, sizes, table.column("recompute ms"), "CREATE TABLE … AS", PLAIN)
+    ax.set_xlabel("payments, millions (the change stays the same)")
+    ax.set_ylabel("milliseconds")
+    _log(ax)
+    ax.set_xticks(sizes, [f"{s:g}" for s in sizes])
+    ax.minorticks_off()
+    ax.legend(frameon=False, fontsize=9)
+    return figure
+
+
+def _line(ax: Axes, x: Sequence[float], seconds: Sequence[float], name: str, color: str) -> None:
+    ax.plot(x, [1000 * s for s in seconds], marker="o", markersize=4, linewidth=1.8, color=color, label=name)
+
+
+def _log(ax: Axes) -> None:
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda v, _: f"{v:g}"))
+    ax.grid(True, which="major", color="#dddddd", linewidth=0.7)
+    ax.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,74 @@
+"""Aggregates below the top of a view, in a form that gives the same bits for the same rows.
+
+The delta of a nested aggregate computes the old value again. If that came out different in its
+last bit, it would not cancel what was stored. Sums of doubles depend on the order of addition, so
+they are taken in sorted order, everywhere in the view; what cannot be made reproducible is refused.
+
+    before:  SUM(x)                     after:  SUM(x ORDER BY x)          (x a DOUBLE)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import assert_never
+
+from sqlglot import exp
+
+from viewkeep.errors import UnsupportedError
+from viewkeep.plan.nodes import (
+    Aggregate,
+    Filter,
+    Join,
+    Named,
+    Node,
+    Project,
+    Repeat,
+    Scan,
+    TopK,
+    Union,
+    Values,
+    types_of,
+)
+from viewkeep.plan.scalars import Scalar, is_exact
+
+_ANY_ORDER = (exp.Count, exp.Min, exp.Max, exp.Median, exp.LogicalAnd, exp.LogicalOr)
+_ANY_ORDER_BITS = (exp.BitwiseAndAgg, exp.BitwiseOrAgg, exp.BitwiseXorAgg)
+_ADDING = (exp.Sum, exp.Avg, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop)
+
+
+def reproducible(node: Node) -> Node:
+    """The same plan with every aggregate in it made reproducible."""
+    match node:
+        case Scan() | Values():
+            return node
+        case Aggregate():
+            types = types_of(node.input)
+            calls = tuple(Named(c.field, _call(c.scalar, types)) for c in node.calls)
+            return Aggregate(reproducible(node.input), node.keys, calls)
+        case Filter() | Project() | Repeat() | TopK():
+            return replace(node, input=reproducible(node.input))
+        case Join():
+            return replace(node, left=reproducible(node.left), right=reproducible(node.right))
+        case Union():
+            return replace(node, inputs=tuple(reproducible(i) for i in node.inputs))
+        case _:
+            assert_never(node)
+
+
+def _call(call: Scalar, types: Mapping[str, str]) -> Scalar:
+    argument = call.this
+    if isinstance(call, _ANY_ORDER + _ANY_ORDER_BITS):
+        return call
+    if isinstance(call, exp.Sum | exp.Avg) and is_exact(_value(argument), types):
+        return call
+    if isinstance(call, _ADDING) and not isinstance(argument, exp.Distinct | exp.Order):
+        order = exp.Order(this=argument.copy(), expressions=[exp.Ordered(this=argument.copy(), nulls_first=False)])
+        return type(call)(this=order)
+    if isinstance(call, exp.GroupConcat | exp.ArrayAgg) and call.find(exp.Order):
+        return call
+    raise UnsupportedError(f"{call.key.upper()} below another operator may differ for the same rows")
+
+
+def _value(argument: exp.Expr) -> exp.Expr:
+    return argument.expressions[0] if isinstance(argument, exp.Distinct) else argument
