@@ -85,7 +85,7 @@ def test_golden_view_equals_its_query(name: str) -> None:
     case = Case.read(name)
     with viewkeep.connect("duckdb://") as keeper:
         keeper.sql(case.value("schema"))
-        tables = [t for t in keeper._db.catalog().tables.values()]
+        tables = list(keeper._db.catalog().tables.values())
         for table in tables:
             cells = [", ".join(_cell(c.type, i, j) for j, c in enumerate(table.columns)) for i in range(1, 9)]
             keeper.sql(f"INSERT INTO {table.name} VALUES {', '.join(f'({c})' for c in cells)}")

@@ -43,9 +43,6 @@ class DuckDBEngine:
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         self._note_transaction(sql)
-        return self._run(sql, parameters)
-
-    def _run(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         try:
             return self.connection.execute(sql, parameters or None).fetchall()
         except duckdb.Error as error:
@@ -71,13 +68,13 @@ class DuckDBEngine:
     def transaction(self) -> Iterator[bool]:
         with self.lock:
             began = self._depth == 0 and not self._users
-            if began:
-                self._run("BEGIN")
             self._depth += 1
             try:
+                if began:
+                    self.execute("BEGIN")
                 yield began
                 if began:
-                    self._run("COMMIT")
+                    self.execute("COMMIT")
             except BaseException:
                 if began:
                     self._roll_back()

@@ -58,8 +58,8 @@ class CompiledView:
             self._programs[key] = simplify_program(made)
         return self._programs[key]
 
-    def full_program(self) -> Program:
-        return simplify_program(recompute(self.layout, self.fresh, None if self.query else self.text))
+    def full_program(self, logged: bool = True) -> Program:
+        return simplify_program(recompute(self.layout, self.fresh, None if self.query else self.text, logged))
 
     def statements(self, changed: frozenset[str], append_only: bool, dialect: str) -> list[Statement]:
         """The SQL of `program`."""

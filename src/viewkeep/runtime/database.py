@@ -26,13 +26,13 @@ class Database:
     def catalog(self) -> Catalog:
         """Tables as users know them: viewkeep's own left out, its views marked, declared keys added."""
         if self._catalog is None:
-            tables = []
-            for table in self.engine.catalog().tables.values():
+            found, tables = self.engine.catalog(), []
+            for table in found.tables.values():
                 if table.name.schema == names.SCHEMA or table.name.name.startswith(names.RESERVED):
                     continue
                 is_view = table.name.folded in self.views
                 tables.append(Table(table.name, table.columns, Kind.MATERIALIZED) if is_view else table)
-            catalog = Catalog.of(tables)
+            catalog = Catalog.of(tables, found.default_schema)
             for name, key in self.store.declared_keys():
                 catalog = catalog.with_constraints(name, [key], []) if catalog.find(name) else catalog
             for name, foreign in self.store.declared_foreign_keys():

@@ -83,6 +83,8 @@ def _output_names(db: Database, text: str) -> tuple[str, ...]:
     for name in found:
         if name.lower() in seen:
             raise SqlError(f"two output columns are named {name!r}", hint="give one of them an alias with AS")
+        if name.lower().startswith(names.RESERVED):
+            raise SqlError(f"column name {name!r} is reserved for viewkeep", hint="give it an alias with AS")
         seen.add(name.lower())
     return found
 

@@ -196,6 +196,7 @@ class Keeper:
         `since`: a version, or the report of a refresh; without it, all changes that are kept.
         """
         with self._lock:
+            self._db.sync()
             return changes_since(self._db, self._db.record(view), since)
 
     def history(self, view: str) -> list[RefreshReport]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from viewkeep.catalog import TableName
 from viewkeep.emit.select import table
 from viewkeep.emit.setup import drop_temporary
-from viewkeep.emit.statements import Statement, query_sql
+from viewkeep.emit.statements import Statement, program_sql, query_sql
 from viewkeep.errors import PolicyError, RefreshError, ViewkeepError
 from viewkeep.plan.nodes import Field, Named, Project
 from viewkeep.plan.scalars import column
@@ -36,8 +36,8 @@ KEPT_VERSIONS = 100
 class _StartOver(Exception):
     """The incremental way failed for a view: the run starts over and recomputes it, with the reason."""
 
-    def __init__(self, view: str, reason: str) -> None:
-        self.view, self.reason = view, reason
+    def __init__(self, view: str, reason: str, logged: bool = True) -> None:
+        self.view, self.reason, self.logged = view, reason, logged
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Refresher:
     # ------------------------------------------------------------------ a whole run
     def run(self, order: list[ViewRecord], full: frozenset[str] = frozenset()) -> list[RefreshReport]:
         """Refresh views that are given in dependency order; `full` ones are recomputed."""
-        forced: dict[str, str] = {}
+        forced: dict[str, _StartOver] = {}
         own = True
         for attempt in range(10):
             try:
@@ -90,14 +90,16 @@ class Refresher:
                         f"view {again.view!r}: {again.reason}",
                         hint="roll back, then refresh outside of a transaction",
                     ) from None
-                forced[again.view] = again.reason
+                forced[again.view] = again
             except ViewkeepError as error:
                 if attempt == 9 or not own or not self.engine.is_conflict(error):
                     raise
                 time.sleep(0.01 * 2**attempt)  # another refresh was first: look again at what is left to do
         raise RefreshError("the refresh was tried ten times and always met another one", hint="try again later")
 
-    def _run(self, order: list[ViewRecord], full: frozenset[str], forced: Mapping[str, str]) -> list[RefreshReport]:
+    def _run(
+        self, order: list[ViewRecord], full: frozenset[str], forced: Mapping[str, _StartOver]
+    ) -> list[RefreshReport]:
         run = self._look(order)
         reports = [self._view(run, record, record.name.folded in full, forced) for record in order]
         self._settle(run)
@@ -158,12 +160,13 @@ class Refresher:
         return run.version
 
     # ------------------------------------------------------------------ one view of a run
-    def _view(self, run: _Run, record: ViewRecord, full: bool, forced: Mapping[str, str]) -> RefreshReport:
+    def _view(self, run: _Run, record: ViewRecord, full: bool, forced: Mapping[str, _StartOver]) -> RefreshReport:
         began = time.perf_counter()
         folded, compiled = record.name.folded, self.compiled(record)
         positions = run.positions.setdefault(folded, {})
         changes = {s.folded: self._change(run, record, s) for s in record.sources}
-        lost = next((run.lost[s] for s in changes if s in run.lost), None) or forced.get(folded)
+        again = forced.get(folded)
+        lost = again.reason if again else next((run.lost[s] for s in changes if s in run.lost), None)
         if lost is None and any(positions.get(s, LOST) == LOST for s in changes):
             lost = "changes of a source were missed before, see its history"
         changed = {s: c for s, c in changes.items() if c.total}
@@ -187,7 +190,10 @@ class Refresher:
                 hint=f"its policy is 'strict'; REFRESH MATERIALIZED VIEW {record.name} FULL recomputes it once",
             )
         version = self._tick(run)
-        inserted, deleted = self._execute(run, record, compiled, choice, changed)
+        if again and not again.logged:
+            inserted, deleted = self._replace(run, record, compiled)
+        else:
+            inserted, deleted = self._execute(run, record, compiled, choice, changed)
         run.done.add(folded)
         run.moved.add(folded)
         positions.update(dict.fromkeys(changes, version))
@@ -266,12 +272,31 @@ class Refresher:
         try:
             return self._apply(compiled, statements)
         except ViewkeepError as error:
-            if choice.strategy != "recompute" and self.engine.is_data_error(error):
+            if self.engine.is_data_error(error):
                 reason = f"the changes hold a value that does not fit ({error.fact}), the tables perhaps not"
-                raise _StartOver(record.name.folded, reason) from error
-            raise RefreshError(
-                f"view {str(record.name)!r} could not be refreshed and is as it was: {error.fact}", hint=error.hint
-            ) from error
+                raise _StartOver(record.name.folded, reason, logged=choice.strategy != "recompute") from error
+            raise self._failed(record, error) from error
+
+    def _replace(self, run: _Run, record: ViewRecord, compiled: CompiledView) -> tuple[int, int]:
+        """Recompute a view whose difference to before cannot be told; its readers start anew."""
+        assert run.version is not None
+        statements = program_sql(compiled.full_program(logged=False), self.dialect)
+        try:
+            counts = self._apply(compiled, statements)
+        except ViewkeepError as error:
+            raise self._failed(record, error) from error
+        self.engine.execute(f"DELETE FROM {table(names.log(record.name)).sql(dialect=self.dialect)}")
+        self.store.lose(record.name)
+        for positions in run.positions.values():
+            if record.name.folded in positions:
+                positions[record.name.folded] = LOST
+        self.store.forget_changes(record.name, run.version)
+        return counts
+
+    def _failed(self, record: ViewRecord, error: ViewkeepError) -> RefreshError:
+        return RefreshError(
+            f"view {str(record.name)!r} could not be refreshed and is as it was: {error.fact}", hint=error.hint
+        )
 
     def _apply(self, compiled: CompiledView, statements: list[Statement]) -> tuple[int, int]:
         """Run a program; how many view rows came and went."""

@@ -137,6 +137,12 @@ class Store:
         data["tables"] = [_table_to_json(t) for t in record.tables]
         self.engine.execute("INSERT INTO _viewkeep.views VALUES (?, ?)", [record.name.folded, json.dumps(data)])
 
+    def forget_changes(self, name: TableName, version: int) -> None:
+        """The view's changes up to a version are not known any more."""
+        record = self.views()[name.folded]
+        self.engine.execute("DELETE FROM _viewkeep.views WHERE name = ?", [name.folded])
+        self.put_view(replace(record, created=version))
+
     def drop_view(self, name: TableName) -> None:
         self.engine.execute("DELETE FROM _viewkeep.views WHERE name = ?", [name.folded])
         self.engine.execute("DELETE FROM _viewkeep.positions WHERE view = ?", [name.folded])

@@ -16,15 +16,16 @@ from viewkeep.strategy.layout import BagLayout, GroupLayout
 from viewkeep.strategy.program import Append, Clear, Program, Stage, Step
 
 
-def recompute(layout: BagLayout | GroupLayout, fresh: Fresh, text: str | None = None) -> Program:
-    """`text`: the user's own query, where the view has no plan."""
+def recompute(layout: BagLayout | GroupLayout, fresh: Fresh, text: str | None = None, logged: bool = True) -> Program:
+    """`text`: the user's own query, where the view has no plan. Without the difference being logged,
+    whoever reads the view's changes has to start anew."""
     staged = names.stage(layout.view, "contents")
     source: Node | str = text if text is not None else layout.contents
     return Program(
         "recompute",
         (
             Stage(staged, layout.columns, source, "the view's query over the tables as they are now"),
-            _difference(layout, staged, fresh),
+            *([_difference(layout, staged, fresh)] if logged else []),
             Clear(names.backing(layout.view)),
             Append(names.backing(layout.view), layout.columns, layout.scan(staged), "the new contents"),
         ),
