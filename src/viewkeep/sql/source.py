@@ -65,7 +65,7 @@ class Source:
 
     def _joined(self, tree: exp.Expr) -> Node:
         """A relation with the joins that are written inside its parentheses."""
-        in_parentheses = isinstance(tree, exp.Subquery) and isinstance(tree.this, exp.Table)
+        in_parentheses = isinstance(tree, exp.Subquery) and isinstance(tree.unnest(), exp.Table)
         if in_parentheses and tree.alias:
             raise UnsupportedError("an alias for a join in parentheses", position_of(tree))
         outside = self.node

@@ -1,0 +1,115 @@
+"""Shapes that are easy to read wrongly: each was wrong once."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import viewkeep
+
+
+@pytest.fixture
+def keeper() -> viewkeep.Keeper:
+    keeper = viewkeep.connect("duckdb://")
+    keeper.sql("CREATE TABLE r (k INT, d DOUBLE, l INT[], t TIMESTAMP, h UHUGEINT, s STRUCT(a INT))")
+    rng = random.Random(7)
+    rows = ", ".join(
+        f"({rng.randint(0, 9)}, {rng.random()}, [{i}, 0], TIMESTAMP '2020-01-01' + INTERVAL {i} MINUTE, {i}, {{'a': {i}}})"
+        for i in range(200)
+    )
+    keeper.sql(f"INSERT INTO r VALUES {rows}")
+    return keeper
+
+
+def change(keeper: viewkeep.Keeper, seed: int) -> None:
+    rng = random.Random(seed)
+    keeper.sql(f"DELETE FROM r WHERE h % 7 = {rng.randint(0, 6)}")
+    values = ", ".join(
+        f"({rng.randint(0, 9)}, {rng.random()}, [1], TIMESTAMP '2021-01-01', {i}, {{'a': 1}})" for i in range(9)
+    )
+    keeper.sql(f"INSERT INTO r VALUES {values}")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT s, COUNT(*) AS n FROM (SELECT k, SUM(d) AS s FROM r GROUP BY k) q GROUP BY s",
+        "SELECT k, m FROM (SELECT k, AVG(d) AS m FROM r GROUP BY k) q WHERE m > 0.3",
+        "SELECT a.k, b.s FROM r a JOIN (SELECT k, SUM(d) AS s FROM r GROUP BY k) b ON a.k = b.k",
+        "SELECT SUM(EXTRACT(epoch FROM t)) AS e FROM r",
+        "SELECT k, SUM(h) AS s FROM r GROUP BY k",
+        "SELECT PRODUCT(k + 1) AS p FROM r",
+        "SELECT k, FSUM(d) AS f FROM r GROUP BY k",
+        "SELECT k, MIN(d) AS lo FROM ((r JOIN (SELECT DISTINCT k FROM r) q USING (k))) GROUP BY k",
+    ],
+)
+def test_stays_incremental_and_right(keeper: viewkeep.Keeper, query: str) -> None:
+    keeper.sql(f"CREATE MATERIALIZED VIEW v WITH (policy = 'incremental') AS {query}")
+    for seed in range(5):
+        change(keeper, seed)
+        report = keeper.refresh("v")
+        assert report.strategy == "classical", report
+        verified = keeper.verify("v")
+        assert verified.equal, verified
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("SELECT COUNT(*) AS n FROM (SELECT k, UNNEST(l) AS u FROM r) q", "EXPLODE"),
+        ("SELECT k FROM r ORDER BY k, d LIMIT 10%", "whole numbers"),
+        ("SELECT k, COUNT(*) AS n FROM r GROUP BY ROLLUP (k)", "ROLLUP"),
+        ("SELECT k, COUNT(*) AS n FROM r GROUP BY GROUPING SETS ((k), ())", "GROUPINGSETS"),
+        ("SELECT s.a AS a FROM r", "no table 's'"),
+        ("SELECT MAX(x) AS x FROM (SELECT k, ANY_VALUE(d) AS x FROM r GROUP BY k) q", "ANYVALUE"),
+        ("SELECT 1 AS one", "no table"),
+        (
+            "WITH RECURSIVE c AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM c WHERE n < 3) SELECT n, k FROM c, r",
+            "RECURSIVE",
+        ),
+        ("SELECT k, ROW_NUMBER() OVER (ORDER BY d) AS n FROM r", "window"),
+        ("SELECT r.k FROM r LEFT JOIN r q ON r.k = q.h", "LEFT JOIN"),
+    ],
+)
+def test_what_is_not_understood_is_recomputed_with_the_reason(keeper: viewkeep.Keeper, query: str, reason: str) -> None:
+    with pytest.raises(viewkeep.ViewkeepError, match=reason):
+        keeper.sql(f"CREATE MATERIALIZED VIEW v WITH (policy = 'strict') AS {query}")
+    keeper.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+    assert reason in keeper.explain("v")
+    change(keeper, 1)
+    report = keeper.refresh("v")
+    assert (report.strategy == "recompute" and reason in report.reason) or query == "SELECT 1 AS one"
+    assert keeper.verify("v").equal
+
+
+def test_default_schema_may_be_written(keeper: viewkeep.Keeper) -> None:
+    keeper.sql(
+        "CREATE MATERIALIZED VIEW v WITH (policy = 'strict') AS SELECT main.r.k, COUNT(*) AS n FROM main.r GROUP BY ALL"
+    )
+    change(keeper, 2)
+    assert keeper.refresh("v").strategy == "classical"
+    assert keeper.verify("v").equal
+
+
+def test_a_refresh_reads_the_pending_changes_once_for_all_views(keeper: viewkeep.Keeper) -> None:
+    keeper.sql("CREATE MATERIALIZED VIEW v AS SELECT k FROM r; CREATE MATERIALIZED VIEW w AS SELECT d FROM r")
+    change(keeper, 3)
+    versions = {report.version for report in keeper.refresh()}
+    assert len(versions) == 1
+    assert keeper.query("SELECT COUNT(*) AS n FROM _viewkeep.log_r").to_pylist() == [{"n": 0}]
+
+
+def test_error_positions_are_those_of_the_script(keeper: viewkeep.Keeper) -> None:
+    with pytest.raises(viewkeep.ViewkeepError) as caught:
+        keeper.sql("SELECT 1;\n\nCREATE MATERIALIZED VIEW v AS\n  SELECT kk FROM r")
+    assert str(caught.value).startswith("column 'kk' does not exist (line 4, column 10)")
+
+
+def test_explain_before_creation(keeper: viewkeep.Keeper) -> None:
+    text = keeper.sql("EXPLAIN CREATE MATERIALIZED VIEW v AS SELECT k, MIN(d) AS lo FROM r GROUP BY k")
+    assert "affected keys" in text
+    assert keeper.status() == []
+    assert "NOT INCREMENTAL" in keeper.sql(
+        "EXPLAIN CREATE MATERIALIZED VIEW v AS SELECT k FROM r EXCEPT SELECT h FROM r"
+    )
