@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -13,7 +14,7 @@ from bench.capturing import capturing
 from bench.compiling import compiling
 from bench.crossover import crossover
 from bench.growth import growth
-from bench.machine import busy, machine
+from bench.machine import Neighbours, machine
 from bench.measure import BenchmarkError
 from bench.plots import plot
 from bench.profiling import profiling
@@ -50,24 +51,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.write and (asked.names or asked.quick):
         parser.error("--write keeps a full run: leave out the names and --quick")
 
-    trouble = busy()
-    if asked.write and trouble:
-        parser.error(f"{trouble}; a run that is kept needs a quiet one")
-
     given = sys.argv[1:] if arguments is None else arguments
     facts, command = machine(), " ".join(["python -m bench", *given])
     console = Console(width=None if sys.stdout.isatty() else 140)  # a log file has no width of its own
     print_machine(console, facts, command)
-    if trouble:
-        console.print(f"[yellow]{trouble}[/]", highlight=False)
     results = []
     for name in asked.names or BENCHMARKS:
+        neighbours = Neighbours()
         try:
             with console.status(f"{name} …"):
                 result = BENCHMARKS[name](asked.quick)
         except BenchmarkError as error:
             console.print(f"[red]{name} failed:[/] {error}")
             return 1
+        result = replace(result, warning=neighbours.warning())
         print_result(console, result)
         for path in plot(result, IMAGES if asked.write else asked.into):
             console.print(f"  figure: {path.name} in {path.parent.name}/", style="dim", highlight=False)

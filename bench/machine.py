@@ -22,32 +22,41 @@ def machine() -> dict[str, str]:
     }
 
 
-def busy() -> str | None:
-    """Why the numbers would not be worth keeping, if other work runs beside them.
+QUIET = 0.3
+"""Cores that other work may take before the numbers are called disturbed."""
+
+
+class Neighbours:
+    """How many cores other processes used since this was made.
 
     A recompute uses every core, a refresh mostly one: work on the other cores slows down the
-    recompute alone, and the ratio looks better than it is.
+    recompute most, and the ratio looks better than it is. Load averages lag by minutes, so the
+    system's processor time is compared with our own.
     """
-    if (taken := _cores_taken()) <= 0.3:
-        return None
-    return f"the machine is busy ({taken:.1f} of {usable_cores()} cores): recompute suffers most, ratios look too good"
+
+    def __init__(self) -> None:
+        self._start, self._all, self._own = time.perf_counter(), _busy_seconds(), time.process_time()
+
+    def cores(self) -> float:
+        """Zero where the system does not tell."""
+        elapsed = max(time.perf_counter() - self._start, 1e-9)
+        others = (_busy_seconds() - self._all) - (time.process_time() - self._own)
+        return max(others / elapsed, 0.0)
+
+    def warning(self) -> str | None:
+        if (cores := self.cores()) <= QUIET:
+            return None
+        return f"disturbed: other work took {cores:.1f} of {usable_cores()} cores; ratios look better than they are"
 
 
-def _cores_taken(during: float = 1.0) -> float:
-    """How many cores other work uses now; the load average still remembers what ended minutes ago."""
+def _busy_seconds() -> float:
+    """Processor time of everything on the machine since its start, without idling and waiting for disks."""
     try:
-        idle = _idle_seconds()
-        time.sleep(during)
-        return max((os.cpu_count() or 1) - (_idle_seconds() - idle) / during, 0.0)
+        with open("/proc/stat") as lines:
+            user, nice, system, _idle, _wait, *interrupts = map(int, next(lines).split()[1:8])
     except OSError:  # not Linux
-        return os.getloadavg()[0]
-
-
-def _idle_seconds() -> float:
-    """Idle and waiting-for-disk time of all cores since the start of the system."""
-    with open("/proc/stat") as lines:
-        fields = next(lines).split()
-    return (int(fields[4]) + int(fields[5])) / os.sysconf("SC_CLK_TCK")
+        return 0.0
+    return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
 
 
 def usable_cores() -> int:

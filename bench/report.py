@@ -23,6 +23,8 @@ def print_machine(console: Console, facts: Mapping[str, str], command: str) -> N
 
 def print_result(console: Console, result: Result) -> None:
     console.rule(f"[bold]{result.name}[/]: {result.about}", align="left")
+    if result.warning:
+        console.print(f"[yellow]{result.warning}[/]", highlight=False)
     for table in result.tables:
         shown = RichTable(title=table.title, title_justify="left", title_style="", box=box.SIMPLE_HEAD)
         for column in table.columns:
@@ -35,7 +37,9 @@ def print_result(console: Console, result: Result) -> None:
 
 
 def save_json(results: Iterable[Result], facts: Mapping[str, str], command: str, path: Path) -> None:
-    found = {r.name: {"about": r.about, "tables": [t.as_json() for t in r.tables]} for r in results}
+    found = {
+        r.name: {"about": r.about, "warning": r.warning, "tables": [t.as_json() for t in r.tables]} for r in results
+    }
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"command": command, "machine": dict(facts), "results": found}, indent=2, ensure_ascii=False)
     path.write_text(text + "\n", encoding="utf-8")
@@ -46,6 +50,7 @@ def save_markdown(results: Iterable[Result], facts: Mapping[str, str], command: 
     lines += [f"Made by `{command}` on: {', '.join(f'{n} {v}' for n, v in facts.items())}.", ""]
     for result in results:
         lines += [f"## {result.name}: {result.about}", ""]
+        lines += [f"**{result.warning}**", ""] if result.warning else []
         for table in result.tables:
             lines += [*_markdown(table), ""]
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -53,6 +53,8 @@ class Result:
     name: str
     about: str
     tables: Sequence[Table]
+    warning: str | None = None
+    """Why its times cannot be trusted, if they cannot."""
 
 
 def show(value: Any, kind: str) -> str:

@@ -14,9 +14,9 @@ def keeper() -> viewkeep.Keeper:
     keeper = viewkeep.connect("duckdb://")
     keeper.sql("CREATE TABLE r (k INT, d DOUBLE, l INT[], t TIMESTAMP, h UHUGEINT, s STRUCT(a INT))")
     rng = random.Random(7)
+    moment = "TIMESTAMP '2020-01-01' + INTERVAL {} MINUTE"
     rows = ", ".join(
-        f"({rng.randint(0, 9)}, {rng.random()}, [{i}, 0], TIMESTAMP '2020-01-01' + INTERVAL {i} MINUTE, {i}, {{'a': {i}}})"
-        for i in range(200)
+        f"({rng.randint(0, 9)}, {rng.random()}, [{i}, 0], {moment.format(i)}, {i}, {{'a': {i}}})" for i in range(200)
     )
     keeper.sql(f"INSERT INTO r VALUES {rows}")
     return keeper
