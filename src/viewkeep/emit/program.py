@@ -14,11 +14,11 @@ from viewkeep.catalog import Kind, Table, TableName
 from viewkeep.emit.capture import capture_sql
 from viewkeep.emit.select import identifier, table
 from viewkeep.emit.setup import setup_sql
-from viewkeep.emit.statements import program_sql
+from viewkeep.emit.statements import out_of, program_sql
 from viewkeep.plan.nodes import Query
 from viewkeep.strategy import names
 from viewkeep.strategy.layout import BagLayout, GroupLayout
-from viewkeep.strategy.program import Program, Stage
+from viewkeep.strategy.program import Program, Stage, TakeOut
 
 
 class Compiled(Protocol):
@@ -55,6 +55,7 @@ def whole_program(compiled: Compiled, sources: Sequence[Table], dialect: str) ->
     found += [f"-- refresh: {s.why}\n{s.sql}" for s in program_sql(program, dialect)]
     if dialect == "postgres":
         found += [_drop(step.name) for step in program.steps if isinstance(step, Stage)]
+        found += [_drop(out_of(step.view)) for step in program.steps if isinstance(step, TakeOut)]
     if dialect != "spark":
         logs = [table(names.log(s.name)).sql(dialect=dialect) for s in tables]
         found += [f"-- refresh: the changes are consumed\nDELETE FROM {log}" for log in logs]

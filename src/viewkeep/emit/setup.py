@@ -8,10 +8,11 @@ from viewkeep.catalog import TableName
 from viewkeep.emit.select import identifier, table, user_query
 from viewkeep.emit.statements import query_sql, table_as, view_as
 from viewkeep.strategy import names
-from viewkeep.strategy.layout import GroupLayout, Layout
+from viewkeep.strategy.layout import Layout
+from viewkeep.strategy.logged import this_version
 
 
-def contents_query(layout: Layout, dialect: str, text: str | None) -> exp.Expr:
+def contents_query(layout: Layout, dialect: str, text: str | None) -> exp.Select:
     """The view's stored rows from scratch; `text` is the user's query where the view has no plan."""
     if text is None:
         return query_sql(layout.contents, layout.columns, dialect)
@@ -20,18 +21,16 @@ def contents_query(layout: Layout, dialect: str, text: str | None) -> exp.Expr:
 
 def setup_sql(layout: Layout, dialect: str, text: str | None = None) -> list[str]:
     backing, log = names.backing(layout.view), names.log(layout.view)
-    weighted = not (isinstance(layout, GroupLayout) and layout.state.additive)
-    head = [exp.alias_(exp.cast(exp.Literal.number(0), "BIGINT"), identifier(names.VERSION))]
-    if weighted:
-        head.append(exp.alias_(exp.cast(exp.Literal.number(1), "INT"), identifier(names.WEIGHT)))
-    columns = [exp.column(identifier(c)) for c in layout.columns]
-    empty = exp.select(*head, *columns).from_(table(backing)).limit(0)
+    version = exp.cast(exp.Literal.number(0), "BIGINT")
+    columns = [exp.column(identifier(c)) for c in (*((names.BORN,) if layout.dated else ()), *layout.columns)]
+    empty = exp.select(exp.alias_(version, identifier(names.VERSION)), *columns).from_(table(backing)).limit(0)
+    contents = contents_query(layout, dialect, text)
+    if layout.dated:
+        born = exp.alias_(this_version(), identifier(names.BORN))
+        stored = [exp.column(identifier(c)) for c in layout.columns]
+        contents = exp.select(born, *stored).from_(contents.subquery("contents", copy=False))
     shown = query_sql(layout.above, layout.output, dialect)
-    statements = [
-        table_as(backing, contents_query(layout, dialect, text)),
-        table_as(log, empty),
-        view_as(layout.view, shown),
-    ]
+    statements = [table_as(backing, contents), table_as(log, empty), view_as(layout.view, shown)]
     return [s.sql(dialect=dialect, pretty=True) for s in statements]
 
 

@@ -13,7 +13,7 @@ from viewkeep.plan.nodes import Node
 from viewkeep.plan.scalars import null_safe_equal
 from viewkeep.strategy import names
 from viewkeep.strategy.logged import this_version
-from viewkeep.strategy.program import Append, Clear, DeleteMatching, MergeAdd, Program, Stage, Step
+from viewkeep.strategy.program import Append, Clear, DeleteMatching, MergeAdd, Program, Stage, Step, TakeOut
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +23,21 @@ class Statement:
     sql: str
     step: Step
     why: str
+    logs_removed: bool = False
+    """Whether it writes the rows that leave the view, so that its count is theirs."""
 
 
 def program_sql(program: Program, dialect: str) -> list[Statement]:
-    return [
-        Statement(step_sql(s, dialect).sql(dialect=dialect, pretty=True, copy=False), s, s.why) for s in program.steps
-    ]
+    found = []
+    for step in program.steps:
+        trees = take_out(step, dialect) if isinstance(step, TakeOut) else [step_sql(step, dialect)]
+        for number, tree in enumerate(trees):
+            sql = tree.sql(dialect=dialect, pretty=True, copy=False)
+            found.append(Statement(sql, step, step.why, isinstance(step, TakeOut) and number == 1))
+    return found
 
 
-def step_sql(step: Step, dialect: str) -> exp.Expr:
+def step_sql(step: Stage | Append | MergeAdd | DeleteMatching | Clear, dialect: str) -> exp.Expr:
     match step:
         case Stage():
             return _stage(step, dialect)
@@ -53,12 +59,14 @@ def query_sql(plan: Node, columns: tuple[str, ...], dialect: str) -> exp.Select:
 
 def _stage(step: Stage, dialect: str) -> exp.Expr:
     if isinstance(step.source, str):
-        query: exp.Expr = user_query(step.source, step.columns, dialect)
-    else:
-        query = query_sql(step.source, step.columns, dialect)
-    # Spark has no temporary tables: a view there, which its cache may hold.
+        return temporary(step.name, user_query(step.source, step.columns, dialect), dialect)
+    return temporary(step.name, query_sql(step.source, step.columns, dialect), dialect)
+
+
+def temporary(name: TableName, query: exp.Expr, dialect: str) -> exp.Create:
+    """Spark has no temporary tables: a view there, which its cache may hold."""
     return exp.Create(
-        this=table(step.name),
+        this=table(name),
         kind="VIEW" if dialect == "spark" else "TABLE",
         replace=dialect != "postgres",
         expression=query,
@@ -69,9 +77,9 @@ def _stage(step: Stage, dialect: str) -> exp.Expr:
 def _append(step: Append, dialect: str) -> exp.Expr:
     outputs = by_name(step.source, step.columns)
     columns = list(step.columns)
-    if step.stamped:
-        outputs = [(this_version(), names.VERSION), *outputs]
-        columns = [names.VERSION, *columns]
+    if step.stamp:
+        outputs = [(this_version(), step.stamp), *outputs]
+        columns = [step.stamp, *columns]
     query = select(step.source, outputs, dialect)
     target = exp.Schema(this=table(step.target), expressions=[identifier(c) for c in columns])
     return exp.Insert(this=target, expression=query)
@@ -120,56 +128,92 @@ def _merge(step: MergeAdd, dialect: str) -> exp.Expr:
 
 
 def _delete(step: DeleteMatching, dialect: str) -> exp.Expr:
-    source, stored = query_sql(step.source, step.columns, dialect), exp.alias_(table(step.target), "stored", table=True)
-    matches = exp.and_(*(null_safe_equal(_of("stored", c), _of("gone", c)) for c in step.columns))
-    match dialect, step.unique:
-        case "spark", True:
-            gone = exp.When(matched=True, then=exp.var("DELETE"))
-            return exp.Merge(
-                this=stored, using=source.subquery("gone", copy=False), on=matches, whens=exp.Whens(expressions=[gone])
-            )
-        case "spark", False:
-            # Rows have no address there; the difference of bags keeps the right number of copies.
-            columns = [exp.column(identifier(c)) for c in step.columns]
-            kept = exp.except_(exp.select(*columns).from_(table(step.target)), source, distinct=False)
-            return exp.Insert(this=table(step.target), expression=kept, overwrite=True)
-        case _, True:
-            return exp.Delete(this=stored, using=[source.subquery("gone", copy=False)], where=exp.Where(this=matches))
-        case _:
-            return _delete_copies(step, source, dialect)
+    source = query_sql(step.source, step.columns, dialect)
+    if dialect == "spark":
+        # Rows have no address there; the difference of bags keeps the right number of copies.
+        return _overwrite(step.target, step.columns, source)
+    chosen = _numbered(step.target, step.columns, (), source, _address(dialect))
+    picked = exp.select("_vk_address").from_(chosen.subquery("numbered", copy=False)).where("_vk_number <= _vk_gone")
+    return exp.Delete(
+        this=exp.alias_(table(step.target), "stored", table=True),
+        where=exp.Where(this=exp.In(this=_address(dialect), query=picked.subquery())),
+    )
 
 
-def _delete_copies(step: DeleteMatching, source: exp.Select, dialect: str) -> exp.Expr:
-    """By value, one stored copy for each row to go: copies are numbered and the first n are taken."""
-    address = exp.column("ctid" if dialect == "postgres" else "rowid", table="stored")
+def take_out(step: TakeOut, dialect: str) -> list[exp.Expr]:
+    """Choose the stored rows that go, write them to the log, remove them."""
+    backing, chosen = names.backing(step.view), out_of(step.view)
+    every = (names.BORN, *step.columns)
+    # The one group of a global aggregate has no key: its source says only that there is a change.
+    source = query_sql(step.source, step.match or tuple(f.id for f in step.source.fields), dialect)
+    address = _of("stored", names.BORN) if dialect == "spark" else _address(dialect)
+    if step.unique:
+        matches: exp.Expr = exp.true()
+        if step.match:
+            matches = exp.and_(*(null_safe_equal(_of("stored", c), _of("gone", c)) for c in step.match))
+        wanted = exp.select(exp.alias_(address, "_vk_address"), *(_of("stored", c) for c in every))
+        query = wanted.from_(exp.alias_(table(backing), "stored", table=True))
+        query = query.join(source.subquery("gone", copy=False), on=matches)
+    else:
+        numbered = _numbered(backing, step.match, every, source, address).subquery("numbered", copy=False)
+        query = exp.select("_vk_address", *(exp.column(identifier(c)) for c in every)).from_(numbered)
+        query = query.where("_vk_number <= _vk_gone")
+    columns = [exp.column(identifier(c)) for c in every]
+    log = exp.Insert(
+        this=exp.Schema(this=table(names.log(step.view)), expressions=[identifier(c) for c in (names.VERSION, *every)]),
+        expression=exp.select(exp.alias_(this_version(), identifier(names.VERSION)), *columns).from_(table(chosen)),
+    )
+    gone = exp.select(*(c.copy() for c in columns)).from_(table(chosen))
+    if dialect == "spark":
+        return [temporary(chosen, query, dialect), log, _overwrite(backing, every, gone)]
+    addresses = exp.select("_vk_address").from_(table(chosen))
+    remove = exp.Delete(
+        this=exp.alias_(table(backing), "stored", table=True),
+        where=exp.Where(this=exp.In(this=address.copy(), query=addresses.subquery())),
+    )
+    return [temporary(chosen, query, dialect), log, remove]
+
+
+def out_of(view: TableName) -> TableName:
+    """The staged rows that leave a view."""
+    return names.stage(view, "out")
+
+
+def _address(dialect: str) -> exp.Column:
+    return exp.column("ctid" if dialect == "postgres" else "rowid", table="stored")
+
+
+def _overwrite(target: TableName, columns: tuple[str, ...], gone: exp.Select) -> exp.Expr:
+    kept = exp.select(*(exp.column(identifier(c)) for c in columns)).from_(table(target))
+    return exp.Insert(this=table(target), expression=exp.except_(kept, gone, distinct=False), overwrite=True)
+
+
+def _numbered(
+    target: TableName, match: tuple[str, ...], more: tuple[str, ...], source: exp.Select, address: exp.Column
+) -> exp.Select:
+    """Stored rows that equal some row to go, with a number among their copies and how many go."""
     counted = (
-        exp.select(
-            *(exp.column(identifier(c)) for c in step.columns), exp.alias_(exp.Count(this=exp.Star()), "_vk_gone")
-        )
+        exp.select(*(exp.column(identifier(c)) for c in match), exp.alias_(exp.Count(this=exp.Star()), "_vk_gone"))
         .from_(source.subquery("gone", copy=False))
-        .group_by(*(exp.column(identifier(c)) for c in step.columns))
+        .group_by(*(exp.column(identifier(c)) for c in match))
     )
     number = exp.Window(
         this=exp.RowNumber(),
-        partition_by=[_of("stored", c) for c in step.columns],
+        partition_by=[_of("stored", c) for c in match],
         order=exp.Order(expressions=[address.copy()]),
     )
-    numbered = (
+    return (
         exp.select(
             exp.alias_(address.copy(), "_vk_address"),
+            *(_of("stored", c) for c in more),
             exp.alias_(number, "_vk_number"),
             exp.column("_vk_gone", table="counted"),
         )
-        .from_(exp.alias_(table(step.target), "stored", table=True))
+        .from_(exp.alias_(table(target), "stored", table=True))
         .join(
             counted.subquery("counted"),
-            on=exp.and_(*(null_safe_equal(_of("stored", c), _of("counted", c)) for c in step.columns)),
+            on=exp.and_(*(null_safe_equal(_of("stored", c), _of("counted", c)) for c in match)),
         )
-    )
-    chosen = exp.select("_vk_address").from_(numbered.subquery("numbered")).where("_vk_number <= _vk_gone")
-    return exp.Delete(
-        this=exp.alias_(table(step.target), "stored", table=True),
-        where=exp.Where(this=exp.In(this=address, query=chosen.subquery())),
     )
 
 

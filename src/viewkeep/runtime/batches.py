@@ -73,7 +73,7 @@ def _apply_steps(table: Table, columns: tuple[str, ...]) -> tuple[Stage, DeleteM
 
     return (
         Stage(_UNITS, (*columns, WEIGHT), ordered, "the net change, one row a unit"),
-        DeleteMatching(table.name, columns, signed(exp.LT), unique=False, why="one copy goes for each deleted row"),
+        DeleteMatching(table.name, columns, signed(exp.LT), "one copy goes for each deleted row"),
         Append(table.name, columns, signed(exp.GT), "the new rows"),
     )
 

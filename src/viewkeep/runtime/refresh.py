@@ -15,7 +15,7 @@ import pyarrow as pa
 from viewkeep.catalog import TableName
 from viewkeep.emit.select import table
 from viewkeep.emit.setup import drop_temporary
-from viewkeep.emit.statements import Statement, program_sql, query_sql
+from viewkeep.emit.statements import Statement, out_of, program_sql, query_sql
 from viewkeep.errors import PolicyError, RefreshError, ViewkeepError
 from viewkeep.plan.nodes import Field, Named, Project
 from viewkeep.plan.scalars import column
@@ -27,7 +27,7 @@ from viewkeep.runtime.store import LOST, SourceRecord, ViewRecord
 from viewkeep.strategy import names
 from viewkeep.strategy.choose import Choice, Situation, choose
 from viewkeep.strategy.outgoing import outgoing
-from viewkeep.strategy.program import Append, Clear, DeleteMatching, MergeAdd, Stage
+from viewkeep.strategy.program import Append, Clear, DeleteMatching, MergeAdd, Stage, TakeOut
 
 KEPT_VERSIONS = 100
 """How far back a view's own changes can be asked for, in runs."""
@@ -240,8 +240,7 @@ class Refresher:
         return self._parent_change(run, run.records[source.folded], position)
 
     def _parent_change(self, run: _Run, parent: ViewRecord, position: int) -> _Change:
-        log = table(names.log(parent.name)).sql(dialect=self.dialect)
-        if not self.engine.execute(f"SELECT 1 FROM {log} WHERE _vk_version > ? LIMIT 1", [position]):
+        if not self._moved_since(parent, position):
             return _Change()
         sql = outgoing_sql(self.compiled(parent), position, self.dialect)
         delta = table(names.delta(parent.name)).sql(dialect=self.dialect)
@@ -250,6 +249,13 @@ class Refresher:
             f"SELECT COUNT(*) FILTER (WHERE _vk_weight > 0), COUNT(*) FILTER (WHERE _vk_weight < 0) FROM {delta}"
         )[0]
         return _Change(inserted, deleted)
+
+    def _moved_since(self, view: ViewRecord, position: int) -> bool:
+        log, backing = (table(n(view.name)).sql(dialect=self.dialect) for n in (names.log, names.backing))
+        looks = [f"SELECT 1 FROM {log} WHERE _vk_version > {position:d}"]
+        if self.compiled(view).layout.dated:
+            looks.append(f"SELECT 1 FROM {backing} WHERE _vk_born > {position:d}")
+        return any(self.engine.execute(f"{look} LIMIT 1") for look in looks)
 
     def _rows(self, run: _Run, source: str) -> int:
         if source in run.pending:
@@ -310,11 +316,14 @@ class Refresher:
                 case Append(target=target):
                     count = int(self.engine.execute(statement.sql)[0][0])
                     inserted += count if target == backing else 0
-                case DeleteMatching() as step:
-                    removed = int(self.engine.execute(statement.sql)[0][0])
-                    self._check_removed(compiled, step, removed)
-                    deleted += removed
-                case Clear():
+                case TakeOut() as step:
+                    answer = self.engine.execute(statement.sql)
+                    if statement.logs_removed:
+                        removed = int(answer[0][0])
+                        self._check_removed(compiled, step, removed)
+                        deleted += removed
+                        staged.append(out_of(step.view))
+                case Clear() | DeleteMatching():
                     deleted += int(self.engine.execute(statement.sql)[0][0])
                 case Stage(name=name):
                     self.engine.execute(statement.sql)
@@ -323,19 +332,19 @@ class Refresher:
             self.engine.execute(drop_temporary(name, self.dialect))
         return inserted, deleted
 
-    def _check_removed(self, compiled: CompiledView, step: DeleteMatching, removed: int) -> None:
+    def _check_removed(self, compiled: CompiledView, step: TakeOut, removed: int) -> None:
         """As many rows must have gone as the delta says; a key that is not one, or a change that
         capture did not see, shows here."""
-        query = query_sql(step.source, step.columns, self.dialect).subquery("gone")
-        expected_sql = f"SELECT COUNT(*) FROM {query.sql(dialect=self.dialect)}"
-        if step.exact:
-            expected = int(self.engine.execute(expected_sql)[0][0])
-            if removed != expected:
-                raise _StartOver(
-                    compiled.view.folded,
-                    f"{expected} rows should have left the view and {removed} were found: "
-                    "a declared key does not hold, or a change was not captured",
-                )
+        if not step.exact:
+            return
+        gone = query_sql(step.source, step.match, self.dialect).subquery("gone")
+        expected = int(self.engine.execute(f"SELECT COUNT(*) FROM {gone.sql(dialect=self.dialect)}")[0][0])
+        if removed != expected:
+            raise _StartOver(
+                compiled.view.folded,
+                f"{expected} rows should have left the view and {removed} were found: "
+                "a declared key does not hold, or a change was not captured",
+            )
 
 
 def outgoing_sql(compiled: CompiledView, since: int, dialect: str) -> str:

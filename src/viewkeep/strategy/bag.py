@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from viewkeep.incremental.delta import delta
 from viewkeep.incremental.weighted import Context, Weighted, keep, to_units
-from viewkeep.plan.nodes import Field, Named, Project, State, scans
-from viewkeep.strategy import names
-from viewkeep.strategy.layout import BagLayout, Layout
-from viewkeep.strategy.logged import logged_now
-from viewkeep.strategy.program import Append, DeleteMatching, Program, Step
+from viewkeep.plan.nodes import Project, State, scans
+from viewkeep.strategy.layout import BagLayout
+from viewkeep.strategy.logged import append_rows, stage_change, staged
+from viewkeep.strategy.program import Program, Step, TakeOut
 
 
 def refresh_bag(layout: BagLayout, context: Context, append_only: bool) -> Program:
-    """ΔV into the log, then from the log into the view.
+    """ΔV applied to the stored rows.
 
     `append_only`: no source lost a row and the plan cannot turn an insert into a delete, so nothing
     leaves the view. With one delta there is nothing to cancel either; with more, the old state that
@@ -20,32 +19,25 @@ def refresh_bag(layout: BagLayout, context: Context, append_only: bool) -> Progr
     """
     change = delta(layout.contents, context)
     assert change is not None
-    deltas = sum(scan.state is State.DELTA for scan in scans(change.node))
-    if append_only and deltas == 1:
-        return Program("classical", (log_rows(layout, change, "all rows are new"), append_new(layout)))
-    logged = log_rows(layout, to_units(change, context.fresh), "a row inserted and deleted is no change")
-    applied = (append_new(layout),) if append_only else apply_rows(layout)
-    return Program("classical", (logged, *applied))
+    if append_only:
+        deltas = sum(scan.state is State.DELTA for scan in scans(change.node))
+        rows = change if deltas == 1 else to_units(change, context.fresh)
+        return Program("classical", (append_rows(layout, Project(rows.node, keep(layout.stored)), "all rows are new"),))
+    return Program("classical", apply_rows(layout, to_units(change, context.fresh)))
 
 
-def log_rows(layout: Layout, change: Weighted, why: str) -> Step:
-    weight = Named(Field(names.WEIGHT, "INTEGER"), change.weight_scalar)
-    source = Project(change.node, (weight, *keep(layout.stored)))
-    return Append(names.log(layout.view), (names.WEIGHT, *layout.columns), source, why, stamped=True)
-
-
-def apply_rows(layout: BagLayout) -> tuple[Step, ...]:
+def apply_rows(layout: BagLayout, change: Weighted) -> tuple[Step, ...]:
+    """Take out what goes, add what comes."""
+    copies = "" if layout.key else ": one copy goes for each deleted row, others stay"
     return (
-        DeleteMatching(
-            names.backing(layout.view),
+        stage_change(layout, change, "a row inserted and deleted is no change"),
+        TakeOut(
+            layout.view,
+            layout.columns,
             layout.key or layout.columns,
-            logged_now(layout, "<", layout.key),
+            staged(layout, "<", layout.key),
             unique=layout.key is not None,
-            why=layout.key_reason + ("" if layout.key else ": one copy goes for each deleted row, others stay"),
+            why=layout.key_reason + copies,
         ),
-        append_new(layout),
+        append_rows(layout, staged(layout, ">"), "the new rows"),
     )
-
-
-def append_new(layout: Layout) -> Step:
-    return Append(names.backing(layout.view), layout.columns, logged_now(layout, ">"), "the new rows")

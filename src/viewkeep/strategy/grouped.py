@@ -5,7 +5,7 @@ Additive state (COUNT, exact SUM and AVG, DISTINCT): the delta of the state is l
     D = γ_keys( Σ w, Σ w·x, Σ w·[x is not NULL] ) (ΔR)        state' = state + D
 
 Otherwise each affected group is combined with its change where its rules allow it, and computed
-anew from its own rows where not; old and new rows are logged with −1 and +1.
+anew from its own rows where not; its old row goes to the log.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from sqlglot import exp
 
 from viewkeep.incremental.affected import restrict
 from viewkeep.incremental.delta import delta
-from viewkeep.incremental.weighted import Context, Weighted, keep, with_weight
+from viewkeep.incremental.weighted import Context, Weighted, keep
 from viewkeep.plan.nodes import Aggregate, Field, Filter, Fresh, Join, JoinKind, Named, Node, Project, Scan, Union
 from viewkeep.plan.scalars import Scalar, column, conjoin, integer, null_safe_equal
 from viewkeep.strategy import names
-from viewkeep.strategy.bag import append_new, log_rows
 from viewkeep.strategy.components import Component, Rule, from_rows
 from viewkeep.strategy.layout import GroupLayout
-from viewkeep.strategy.logged import logged_now
-from viewkeep.strategy.program import Append, Clear, DeleteMatching, MergeAdd, Program, Stage, Step
+from viewkeep.strategy.logged import append_rows, state_logged_now
+from viewkeep.strategy.program import Append, MergeAdd, Program, Stage, Step, TakeOut
 
 
 def refresh_groups(layout: GroupLayout, context: Context) -> Program:
@@ -41,9 +40,9 @@ def add_state(layout: GroupLayout, changes: Node) -> tuple[Step, ...]:
     counters = layout.columns[len(layout.keys) :]
     return (
         Append(
-            names.log(layout.view), layout.columns, changes, "what each affected group gains or loses", stamped=True
+            names.log(layout.view), layout.columns, changes, "what each affected group gains or loses", names.VERSION
         ),
-        MergeAdd(names.backing(layout.view), layout.keys, counters, names.ROWS, logged_now(layout, None)),
+        MergeAdd(names.backing(layout.view), layout.keys, counters, names.ROWS, state_logged_now(layout)),
     )
 
 
@@ -94,16 +93,11 @@ def _zero(scalar: Scalar) -> Scalar:
 # ---------------------------------------------------------------------- state with other rules
 def _combine(layout: GroupLayout, change: Weighted, context: Context) -> tuple[Step, ...]:
     groups = _Combination(layout, change, context)
-    before = with_weight(Weighted(groups.stored_rows()), integer(-1), context.fresh)
-    backing = names.backing(layout.view)
+    found = "affected groups are found by key" if layout.keys else "there is one group"
     return (
         groups.step(),
-        log_rows(layout, before, "affected groups as they were"),
-        *(log_rows(layout, Weighted(rows), why) for rows, why in groups.new_rows()),
-        DeleteMatching(backing, layout.keys, groups.keys_only(), True, "affected groups are found by key", exact=False)
-        if layout.keys
-        else Clear(backing, "there is one group"),
-        append_new(layout),
+        TakeOut(layout.view, layout.columns, layout.keys, groups.keys_only(), unique=True, why=found, exact=False),
+        *(append_rows(layout, rows, why) for rows, why in groups.new_rows()),
     )
 
 
@@ -144,7 +138,7 @@ class _Combination:
         if hit:
             node = Filter(node, column(self.hit.id))
         fields = tuple(Field(self.fresh("k"), f.type) if suffix else f for f in self.key_fields)
-        if not fields:
+        if not fields:  # of a global aggregate: one row says that there is a change
             return Project(node, (Named(Field(self.fresh("one"), "INTEGER"), integer(1)),))
         return Project(node, tuple(Named(n, column(f.id)) for n, f in zip(fields, self.key_fields, strict=True)))
 
@@ -237,9 +231,6 @@ class _Combination:
         return exp.Coalesce(this=exp.paren(any_reason), expressions=[exp.false()])
 
     # ------------------------------------------------------------------ what it becomes
-    def stored_rows(self) -> Node:
-        return _semi(self.layout.scan(), self.key_fields, self.keys_only(), self.fresh)
-
     def new_rows(self) -> list[tuple[Node, str]]:
         anew = (self._from_rows(), "groups whose state cannot be derived, from their rows")
         if any(c.rule is Rule.RECOMPUTE for c in self.layout.state.components):

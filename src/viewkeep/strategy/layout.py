@@ -36,6 +36,11 @@ class Layout:
     ordered: bool
     """Whether the finalising plan has a LIMIT, so that one row in can push another out."""
 
+    @property
+    def dated(self) -> bool:
+        """Whether stored rows have the version they came in; additive state is updated in place instead."""
+        return True
+
     def scan(self, table: TableName | None = None, suffix: str = "") -> Scan:
         """The backing table (or one with its columns)."""
         fields = tuple(replace(f, id=f.id + suffix) for f in self.stored)
@@ -60,6 +65,10 @@ class GroupLayout(Layout):
 
     aggregate: Aggregate
     state: State
+
+    @property
+    def dated(self) -> bool:
+        return not self.state.additive
 
     @property
     def keys(self) -> tuple[str, ...]:

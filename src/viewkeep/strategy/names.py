@@ -8,6 +8,8 @@ SCHEMA = "_viewkeep"
 VERSION = "_vk_version"
 WEIGHT = "_vk_weight"
 ROWS = "_vk_rows"
+BORN = "_vk_born"
+"""The version in which a stored row came; the log has it beside the version in which the row left."""
 RESERVED = "_vk_"
 CLOCK = TableName("clock", SCHEMA)
 """One row, one column `version`: the run that is under way."""

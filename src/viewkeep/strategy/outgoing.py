@@ -1,7 +1,8 @@
-"""A view's own delta, as its user and the views above it see it, read back from its log.
+"""A view's own delta, as its user and the views above it see it, read back from what is stored.
 
-A log of rows: the finalising query is linear, so it is applied to the logged rows.
-A log of additive state: for each group in the log, the state now and the state before (now minus
+A view of rows: those that came after the version, and those that left after it and had been there.
+The finalising query is linear, so it is applied to them.
+A view of additive state: for each group in the log, the state now and the state before (now minus
 what was logged) are both finalised.
 A finalising query with LIMIT is not linear: then all stored rows are finalised, before and after.
 """
@@ -15,7 +16,7 @@ from viewkeep.plan.nodes import Aggregate, Field, Filter, Fresh, Join, JoinKind,
 from viewkeep.plan.scalars import Scalar, column, conjoin, integer, null_safe_equal
 from viewkeep.strategy import names
 from viewkeep.strategy.layout import BagLayout, GroupLayout
-from viewkeep.strategy.logged import logged_since
+from viewkeep.strategy.logged import came_since, left_since, state_log
 
 
 def outgoing(layout: BagLayout | GroupLayout, since: int, fresh: Fresh) -> Weighted:
@@ -25,7 +26,9 @@ def outgoing(layout: BagLayout | GroupLayout, since: int, fresh: Fresh) -> Weigh
     elif layout.ordered:
         now, before = layout.scan(), _rows_before(layout, since, fresh)
     else:
-        return to_units(_through(layout, _logged(layout, since)), fresh)
+        came, left = Weighted(came_since(layout, since)), Weighted(left_since(layout, since))
+        rows = add([came, negate(left, fresh)], layout.stored, fresh)
+        return to_units(_through(layout, rows), fresh)
     new, old = Weighted(_output(layout, now, fresh)), Weighted(_output(layout, before, fresh))
     return to_units(add([new, negate(old, fresh)], new.payload, fresh), fresh)
 
@@ -36,35 +39,30 @@ def _output(layout: BagLayout | GroupLayout, stored: Node, fresh: Fresh) -> Node
     return Project(final, tuple(Named(Field(fresh("out"), f.type), column(f.id)) for f in final.fields))
 
 
-def _logged(layout: BagLayout | GroupLayout, since: int) -> Weighted:
-    rows = Project(logged_since(layout, since, weighted=True), (*keep(layout.stored), *keep((_WEIGHT,))))
-    return Weighted(rows, names.WEIGHT)
-
-
-_WEIGHT = Field(names.WEIGHT, "INTEGER")
-
-
-def _through(layout: BagLayout | GroupLayout, logged: Weighted) -> Weighted:
+def _through(layout: BagLayout | GroupLayout, rows: Weighted) -> Weighted:
     """The finalising projections and filters, with the weight carried beside."""
+    weight = tuple(f for f in rows.node.fields if f.id == rows.weight)
 
     def carry(node: Node) -> Node:
         match node:
             case Project():
                 below = carry(node.input)
-                return Project(below, (*node.outputs, *keep((_WEIGHT,))))
+                return Project(below, (*node.outputs, *keep(weight)))
             case Filter():
                 return Filter(carry(node.input), node.predicate)
             case TopK():
                 return carry(node.input)
             case _:
-                return logged.node
+                return rows.node
 
-    return Weighted(carry(layout.above), names.WEIGHT)
+    return Weighted(carry(layout.above), rows.weight)
 
 
 def _rows_before(layout: BagLayout | GroupLayout, since: int, fresh: Fresh) -> Node:
-    undone = negate(_logged(layout, since), fresh)
-    return to_rows(add([Weighted(layout.scan()), undone], layout.stored, fresh), fresh)
+    """The stored rows without those that came, with those that left."""
+    came, left = came_since(layout, since), left_since(layout, since)
+    terms = [Weighted(layout.scan()), negate(Weighted(came), fresh), Weighted(left)]
+    return to_rows(add(terms, layout.stored, fresh), fresh)
 
 
 def _state_now(layout: GroupLayout, since: int, fresh: Fresh) -> Node:
@@ -76,7 +74,7 @@ def _state_now(layout: GroupLayout, since: int, fresh: Fresh) -> Node:
 def _state_before(layout: GroupLayout, since: int, fresh: Fresh) -> Node:
     """State now minus all that was logged since; groups that were not there yet have no rows."""
     keys, counters = layout.key_fields, layout.counters
-    logged = logged_since(layout, since, weighted=False)
+    logged = _state_since(layout, since)
     minus = Project(logged, (*keep(keys), *(Named(f, exp.Neg(this=column(f.id))) for f in counters)))
     plus = Project(_state_now(layout, since, fresh), keep((*keys, *counters)))
     totals = tuple(Named(f, exp.Sum(this=column(f.id))) for f in counters)
@@ -84,6 +82,10 @@ def _state_before(layout: GroupLayout, since: int, fresh: Fresh) -> Node:
     rows: Node = Project(summed, (*keep(keys), *(Named(f, _narrow(f)) for f in counters)))
     alive = exp.GT(this=column(names.ROWS), expression=integer(0))
     return Filter(rows, alive) if layout.keys else rows
+
+
+def _state_since(layout: GroupLayout, since: int) -> Node:
+    return Filter(state_log(layout), exp.GT(this=column(names.VERSION), expression=integer(since)))
 
 
 def _narrow(counter: Field) -> Scalar:
@@ -94,7 +96,7 @@ def _narrow(counter: Field) -> Scalar:
 def _in_log(layout: GroupLayout, node: Node, since: int, fresh: Fresh) -> Node:
     keys = layout.key_fields
     renamed = tuple(Field(fresh("k"), f.type) for f in keys)
-    logged = logged_since(layout, since, weighted=False)
+    logged = _state_since(layout, since)
     touched = Aggregate(logged, tuple(Named(n, column(f.id)) for n, f in zip(renamed, keys, strict=True)))
     pairs: list[Scalar] = [null_safe_equal(column(f.id), column(n.id)) for f, n in zip(keys, renamed, strict=True)]
     return Join(node, touched, conjoin(pairs), JoinKind.SEMI)

@@ -23,13 +23,13 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Add rows. `stamped`: the run's version is put before the columns."""
+    """Add rows. `stamp`: a column, before the others, that gets the run's version."""
 
     target: TableName
     columns: tuple[str, ...]
     source: Node
     why: str
-    stamped: bool = False
+    stamp: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +46,29 @@ class MergeAdd:
 
 @dataclass(frozen=True, slots=True)
 class DeleteMatching:
-    """Remove one stored row for each source row; `unique`: no two stored rows match the same one."""
+    """Remove one row of a table for each source row, found by value."""
 
     target: TableName
     columns: tuple[str, ...]
     source: Node
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOut:
+    """Move one stored row into the log for each source row: it left in this run.
+
+    The source's columns are `match`, by which stored rows are found; `unique`: no two stored rows
+    match the same source row. `exact`: every source row is known to be stored, so the count must fit.
+    """
+
+    view: TableName
+    columns: tuple[str, ...]
+    match: tuple[str, ...]
+    source: Node
     unique: bool
     why: str
     exact: bool = True
-    """Whether every source row is known to be stored, so that the count can be checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +77,7 @@ class Clear:
     why: str = "the new contents replace the old"
 
 
-Step = Stage | Append | MergeAdd | DeleteMatching | Clear
+Step = Stage | Append | MergeAdd | DeleteMatching | TakeOut | Clear
 
 
 @dataclass(frozen=True, slots=True)

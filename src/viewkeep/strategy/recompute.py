@@ -5,39 +5,50 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from viewkeep.catalog import TableName
 from viewkeep.incremental.weighted import Weighted, add, keep, negate, to_units
 from viewkeep.plan.nodes import Aggregate, Field, Fresh, Named, Node, Project, Scan, Union
 from viewkeep.plan.scalars import column
 from viewkeep.strategy import names
-from viewkeep.strategy.bag import log_rows
 from viewkeep.strategy.grouped import nonzero
 from viewkeep.strategy.layout import BagLayout, GroupLayout
-from viewkeep.strategy.program import Append, Clear, Program, Stage, Step
+from viewkeep.strategy.logged import append_rows, stage_change, staged
+from viewkeep.strategy.program import Append, Clear, Program, Stage, Step, TakeOut
 
 
 def recompute(layout: BagLayout | GroupLayout, fresh: Fresh, text: str | None = None, logged: bool = True) -> Program:
     """`text`: the user's own query, where the view has no plan. Without the difference being logged,
     whoever reads the view's changes has to start anew."""
-    staged = names.stage(layout.view, "contents")
+    contents = names.stage(layout.view, "contents")
     source: Node | str = text if text is not None else layout.contents
+    stage = Stage(contents, layout.columns, source, "the view's query over the tables as they are now")
+    new, old = layout.scan(contents), layout.scan()
+    stamp = names.BORN if layout.dated else None
+    replaced = (
+        Clear(names.backing(layout.view)),
+        Append(names.backing(layout.view), layout.columns, new, "the new contents", stamp),
+    )
+    if not logged:
+        return Program("recompute", (stage, *replaced))
+    if isinstance(layout, GroupLayout) and layout.state.additive:
+        return Program("recompute", (stage, _state_difference(layout, new, old), *replaced))
+    change = to_units(add([Weighted(new), negate(Weighted(old), fresh)], layout.stored, fresh), fresh)
+    match = layout.keys if isinstance(layout, GroupLayout) else layout.key
     return Program(
         "recompute",
         (
-            Stage(staged, layout.columns, source, "the view's query over the tables as they are now"),
-            *([_difference(layout, staged, fresh)] if logged else []),
-            Clear(names.backing(layout.view)),
-            Append(names.backing(layout.view), layout.columns, layout.scan(staged), "the new contents"),
+            stage,
+            stage_change(layout, change, "what the new contents differ in"),
+            TakeOut(
+                layout.view,
+                layout.columns,
+                match or layout.columns,
+                staged(layout, "<", match or None),
+                unique=bool(match),
+                why="what is not in the new contents",
+            ),
+            append_rows(layout, staged(layout, ">"), "what is new in them"),
         ),
     )
-
-
-def _difference(layout: BagLayout | GroupLayout, staged: TableName, fresh: Fresh) -> Step:
-    new, old = layout.scan(staged), layout.scan()
-    if isinstance(layout, GroupLayout) and layout.state.additive:
-        return _state_difference(layout, new, old)
-    change = add([Weighted(new), negate(Weighted(old), fresh)], layout.stored, fresh)
-    return log_rows(layout, to_units(change, fresh), "what the new contents differ in")
 
 
 def _state_difference(layout: GroupLayout, new: Scan, old: Scan) -> Step:
@@ -48,4 +59,4 @@ def _state_difference(layout: GroupLayout, new: Scan, old: Scan) -> Step:
     totals = tuple(Named(Field(f.id, f.type), exp.Sum(this=column(f.id))) for f in counters)
     summed = Project(Aggregate(both, keep(keys), totals), keep(layout.stored))
     moved = nonzero(summed, tuple(f.id for f in counters))
-    return Append(names.log(layout.view), layout.columns, moved, "what each group gained or lost", stamped=True)
+    return Append(names.log(layout.view), layout.columns, moved, "what each group gained or lost", names.VERSION)
