@@ -52,7 +52,7 @@ def whole_program(compiled: Compiled, sources: Sequence[Table], dialect: str) ->
     else:
         program = compiled.program(frozenset(s.folded for s in compiled.sources), append_only=False)
         found += [_delta(source, dialect) for source in sources]
-    found += [f"-- refresh: {s.why}\n{s.sql}" for s in program_sql(program, dialect)]
+    found += [f"-- refresh: {s.why}\n{s.sql}" for s in program_sql(program, dialect, alone=True)]
     if dialect == "postgres":
         found += [_drop(step.name) for step in program.steps if isinstance(step, Stage)]
         found += [_drop(out_of(step.view)) for step in program.steps if isinstance(step, TakeOut)]

@@ -13,7 +13,7 @@ from viewkeep.plan.nodes import Node
 from viewkeep.plan.scalars import null_safe_equal
 from viewkeep.strategy import names
 from viewkeep.strategy.logged import this_version
-from viewkeep.strategy.program import Append, Clear, DeleteMatching, MergeAdd, Program, Stage, Step, TakeOut
+from viewkeep.strategy.program import Append, Clear, DeleteMatching, DropEmpty, MergeAdd, Program, Stage, Step, TakeOut
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +25,29 @@ class Statement:
     why: str
     logs_removed: bool = False
     """Whether it writes the rows that leave the view, so that its count is theirs."""
+    stamped: bool = False
+    """Whether it has the run's version as its parameter."""
 
 
-def program_sql(program: Program, dialect: str) -> list[Statement]:
+def program_sql(program: Program, dialect: str, alone: bool = False) -> list[Statement]:
+    """`alone`: for a program that is run without viewkeep, which has nobody to give it its parameter."""
     found = []
     for step in program.steps:
         trees = take_out(step, dialect) if isinstance(step, TakeOut) else [step_sql(step, dialect)]
-        for number, tree in enumerate(trees):
+        for number, tree in enumerate(map(with_clock, trees) if alone else trees):
+            stamped = tree.find(exp.Placeholder) is not None
             sql = tree.sql(dialect=dialect, pretty=True, copy=False)
-            found.append(Statement(sql, step, step.why, isinstance(step, TakeOut) and number == 1))
+            found.append(Statement(sql, step, step.why, isinstance(step, TakeOut) and number == 1, stamped))
     return found
 
 
-def step_sql(step: Stage | Append | MergeAdd | DeleteMatching | Clear, dialect: str) -> exp.Expr:
+def with_clock(tree: exp.Expr) -> exp.Expr:
+    """Read the version from the clock instead: for a program that is run without viewkeep."""
+    clock = exp.select(exp.column("version")).from_(table(names.CLOCK)).subquery()
+    return tree.transform(lambda n: clock.copy() if isinstance(n, exp.Placeholder) else n)
+
+
+def step_sql(step: Stage | Append | MergeAdd | DropEmpty | DeleteMatching | Clear, dialect: str) -> exp.Expr:
     match step:
         case Stage():
             return _stage(step, dialect)
@@ -47,6 +57,9 @@ def step_sql(step: Stage | Append | MergeAdd | DeleteMatching | Clear, dialect: 
             return _merge(step, dialect)
         case DeleteMatching():
             return _delete(step, dialect)
+        case DropEmpty():
+            empty = exp.EQ(this=exp.column(identifier(step.rows)), expression=exp.Literal.number(0))
+            return exp.Delete(this=table(step.target), where=exp.Where(this=empty))
         case Clear():
             return exp.Delete(this=table(step.target))
         case _:
@@ -95,7 +108,6 @@ def _merge(step: MergeAdd, dialect: str) -> exp.Expr:
         return exp.column(identifier(name), table="change")
 
     on = exp.and_(*(null_safe_equal(old(k), new(k)) for k in step.keys)) if step.keys else exp.true()
-    total = exp.Add(this=old(step.rows), expression=new(step.rows))
     update = exp.Update(
         expressions=[
             exp.EQ(this=exp.column(identifier(c)), expression=exp.Add(this=old(c), expression=new(c)))
@@ -103,28 +115,19 @@ def _merge(step: MergeAdd, dialect: str) -> exp.Expr:
         ]
     )
     whens = [exp.When(matched=True, then=update)]
-    if step.keys:
-        dead = exp.EQ(this=total, expression=exp.Literal.number(0))
+    if step.keys:  # the one row of a global aggregate is always there
         every = (*step.keys, *step.counters)
         insert = exp.Insert(
             this=exp.Tuple(expressions=[exp.column(identifier(c)) for c in every]),
             expression=exp.Tuple(expressions=[new(c) for c in every]),
         )
-        whens = [
-            exp.When(matched=True, condition=dead, then=exp.var("DELETE")),
-            *whens,
-            exp.When(matched=False, then=insert),
-        ]
-    merge = exp.Merge(
+        whens.append(exp.When(matched=False, then=insert))
+    return exp.Merge(
         this=exp.alias_(table(step.target), "stored", table=True),
         using=source,
         on=on,
         whens=exp.Whens(expressions=whens),
     )
-    if dialect == "duckdb":
-        # What happened to each group, for the report: DuckDB counts only the total otherwise.
-        merge.set("returning", exp.Returning(expressions=[exp.column("merge_action")]))
-    return merge
 
 
 def _delete(step: DeleteMatching, dialect: str) -> exp.Expr:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from viewkeep.catalog import Catalog, Column, ForeignKey, Key, Kind, Table, TableName
-from viewkeep.engine.protocol import EngineFacts
+from viewkeep.engine.protocol import EngineFacts, Parameters
 from viewkeep.errors import ConnectError, EngineError
 
 _DEFAULT_SCHEMA = "main"
@@ -41,16 +41,16 @@ class DuckDBEngine:
         self._depth = 0
         self._users = False
 
-    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def execute(self, sql: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
         self._note_transaction(sql)
         try:
             return self.connection.execute(sql, parameters or None).fetchall()
         except duckdb.Error as error:
             raise translate(error) from error
 
-    def arrow(self, sql: str, parameters: Sequence[Any] = ()) -> pa.Table:
+    def arrow(self, sql: str) -> pa.Table:
         try:
-            relation = self.connection.sql(sql, params=list(parameters) or None)
+            relation = self.connection.sql(sql)
             return relation.to_arrow_table() if relation is not None else pa.table({})
         except duckdb.Error as error:
             raise translate(error) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -10,6 +10,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from viewkeep.catalog import Catalog
+
+Parameters = Sequence[Any] | Mapping[str, Any]
+"""By position (?) or by name ($name)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +26,11 @@ class EngineFacts:
 class Engine(Protocol):
     facts: EngineFacts
 
-    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def execute(self, sql: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
         """Run one statement; its rows, or the count of rows it changed, as tuples."""
         ...
 
-    def arrow(self, sql: str, parameters: Sequence[Any] = ()) -> pa.Table:
+    def arrow(self, sql: str) -> pa.Table:
         """Run one query."""
         ...
 

@@ -8,7 +8,7 @@ consumed where they are and deleted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from viewkeep.catalog import Catalog, Column, Kind, Table, TableName
@@ -17,6 +17,9 @@ from viewkeep.emit.select import identifier, table
 from viewkeep.engine.protocol import Engine
 from viewkeep.runtime.store import SourceRecord, Store
 from viewkeep.strategy import names
+
+TRIGGERS = 3
+"""Triggers of a captured table: insert, delete, update."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class Capture:
     def __init__(self, engine: Engine, store: Store) -> None:
         self.engine, self.store = engine, store
         self.dialect = engine.facts.dialect
+        self._bound: dict[str, str] = {}
 
     # ------------------------------------------------------------------ starting and ending
     def start(self, source: Table) -> None:
@@ -78,12 +82,18 @@ class Capture:
         return int(self.engine.execute(f"SELECT COUNT(*) FROM {self._sql(name)}")[0][0])
 
     def pending(self, name: TableName) -> Pending:
-        log = self._sql(names.log(name))
-        inserted, deleted, rows = self.engine.execute(
-            f"SELECT COUNT(*) FILTER (WHERE _vk_weight > 0), COUNT(*) FILTER (WHERE _vk_weight < 0), "
-            f"(SELECT COUNT(*) FROM {self._sql(name)}) FROM {log} WHERE _vk_version IS NULL"
-        )[0]
-        return Pending(inserted, deleted, rows)
+        return self.all_pending([name])[0][name.folded]
+
+    def all_pending(self, tables: Sequence[TableName]) -> tuple[dict[str, Pending], int]:
+        """Unsealed changes of several tables, and how many triggers there are, in one statement."""
+        looks = ["SELECT -1, COUNT(*), 0, 0 FROM duckdb_triggers() WHERE STARTS_WITH(trigger_name, '_vk_')"]
+        looks += [
+            f"SELECT {number}, COUNT(*) FILTER (WHERE _vk_weight > 0), COUNT(*) FILTER (WHERE _vk_weight < 0), "
+            f"(SELECT COUNT(*) FROM {self._sql(name)}) FROM {self._sql(names.log(name))} WHERE _vk_version IS NULL"
+            for number, name in enumerate(tables)
+        ]
+        found = {number: counts for number, *counts in self.engine.execute(" UNION ALL ".join(looks))}
+        return {name.folded: Pending(*found[number]) for number, name in enumerate(tables)}, found[-1][0]
 
     def sealed_counts(self, name: TableName, after: int) -> tuple[int, int]:
         """Inserted and deleted rows that were sealed after a version."""
@@ -95,15 +105,23 @@ class Capture:
         return int(found[0]), int(found[1])
 
     # ------------------------------------------------------------------ consuming
-    def bind(self, name: TableName, after: int, captured: tuple[Column, ...]) -> None:
-        """Let the delta of a table be what changed after a version, sealed or not."""
+    def bind(self, name: TableName, after: int | None, captured: tuple[Column, ...]) -> None:
+        """Let the delta of a table be what changed after a version; None: what is not sealed yet."""
         columns = ", ".join(
             identifier(c).sql(dialect=self.dialect) for c in (names.WEIGHT, *(c.name for c in captured))
         )
-        self.engine.execute(
+        sealed = "" if after is None else f" OR _vk_version > {after:d}"
+        text = (
             f"CREATE OR REPLACE TEMP VIEW {self._sql(names.delta(name))} AS SELECT {columns} "
-            f"FROM {self._sql(names.log(name))} WHERE _vk_version IS NULL OR _vk_version > {after:d}"
+            f"FROM {self._sql(names.log(name))} WHERE _vk_version IS NULL{sealed}"
         )
+        if self._bound.get(name.folded) != text:
+            self.engine.execute(text)
+            self._bound[name.folded] = text
+
+    def unbind(self) -> None:
+        """Bind anew from now on: what was bound may have been rolled back."""
+        self._bound.clear()
 
     def seal(self, name: TableName, version: int) -> None:
         self.engine.execute(

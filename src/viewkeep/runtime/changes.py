@@ -17,6 +17,8 @@ Since = int | RefreshReport | Mapping[str, int] | None
 
 def changes_since(db: Database, record: ViewRecord, since: Since) -> pa.Table:
     history, view = db.store.history(record.name), str(record.name)
+    if not record.keeps_changes:
+        raise RefreshError(f"view {view!r} keeps no changes", hint="make it again with changes = 'keep', the default")
     last = history[-1].version
     oldest = max(record.created, last - KEPT_VERSIONS)
     version = _version_of(since, history, oldest)

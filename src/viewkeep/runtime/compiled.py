@@ -37,14 +37,24 @@ class CompiledView:
     sources: tuple[TableName, ...]
     fresh: Fresh
     time_travel: bool = False
+    keeps_changes: bool = True
+    """Whether views above and subscribers can ask what changed."""
     _programs: dict[tuple[frozenset[str], bool], Program] = field(default_factory=dict)
     _full: Program | None = None
     _statements: dict[tuple[int, str], list[Statement]] = field(default_factory=dict)
 
+    def forget_programs(self) -> None:
+        """What was compiled before `time_travel` or `keeps_changes` were set."""
+        self._programs.clear()
+        self._statements.clear()
+        self._full = None
+
     @property
     def monotone(self) -> bool:
         """Whether inserts below can only ever insert above: then an append-only change appends."""
-        return self.query is not None and not any(isinstance(n, Aggregate) for n in walk(self.layout.contents))
+        layout = self.layout
+        below = layout.aggregate.input if isinstance(layout, GroupLayout) else layout.contents
+        return self.query is not None and not any(isinstance(n, Aggregate) for n in walk(below))
 
     def program(self, changed: frozenset[str], append_only: bool) -> Program:
         appended = append_only and self.monotone
@@ -52,14 +62,15 @@ class CompiledView:
         if key not in self._programs:
             context = Context(self.fresh, changed, self.time_travel)
             if isinstance(self.layout, GroupLayout):
-                made = refresh_groups(self.layout, context)
+                made = refresh_groups(self.layout, context, appended, self.keeps_changes)
             else:
                 made = refresh_bag(self.layout, context, appended)
             self._programs[key] = simplify_program(made)
         return self._programs[key]
 
     def full_program(self, logged: bool = True) -> Program:
-        return simplify_program(recompute(self.layout, self.fresh, None if self.query else self.text, logged))
+        text = None if self.query else self.text
+        return simplify_program(recompute(self.layout, self.fresh, text, logged and self.keeps_changes))
 
     def statements(self, changed: frozenset[str], append_only: bool, dialect: str) -> list[Statement]:
         """The SQL of `program`."""

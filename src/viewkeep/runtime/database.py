@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from viewkeep.catalog import Catalog, Kind, Table, TableName
 from viewkeep.engine.protocol import Engine
 from viewkeep.errors import CatalogError, RefreshError, nearest
@@ -20,6 +18,8 @@ class Database:
         self.store.open()
         self.capture = Capture(engine, self.store)
         self.views: dict[str, ViewRecord] = self.store.views()
+        self.capture_doubtful = True
+        """Whether some captured table may have lost its triggers: they are then looked at one by one."""
         self._catalog: Catalog | None = None
         self._compiled: dict[str, CompiledView] = {}
 
@@ -46,12 +46,16 @@ class Database:
         self._compiled.clear()
 
     def reload_views(self) -> None:
-        self.views = self.store.views()
+        self.store.remember(None)
+        self.views = self.store.books().views
         self.forget_schema()
 
     def sync(self) -> None:
         """Notice views that another connection made, replaced or dropped."""
-        if self.store.created() != {k: v.created for k, v in self.views.items()}:
+        views = self.store.books().views
+        if views is not self.views and {k: v.created for k, v in views.items()} != {
+            k: v.created for k, v in self.views.items()
+        }:
             self.reload_views()
 
     def record(self, name: TableName | str) -> ViewRecord:
@@ -84,7 +88,9 @@ class Database:
             else:
                 known = Catalog.of(record.tables, self.catalog().default_schema)
                 found = compile_view(record.name, record.query, known, self.dialect, record.output)
-            self._compiled[folded] = replace(found, time_travel=self.engine.facts.time_travel)
+            found.time_travel, found.keeps_changes = self.engine.facts.time_travel, record.keeps_changes
+            found.forget_programs()
+            self._compiled[folded] = found
         return self._compiled[folded]
 
     def _check_plain_views(self, record: ViewRecord) -> None:

@@ -38,6 +38,12 @@ def plan_view(db: Database, create: CreateView, dialect: str) -> tuple[ViewRecor
             raise  # it is wrong, and our words for it are better than the engine's
         _refuse_recompute(create, reason)
         compiled = opaque_view(create.name, text, _output_names(db, text), reads, reason)
+    for source in compiled.sources:
+        if source.folded in db.views and not db.views[source.folded].keeps_changes:
+            raise SqlError(
+                f"view {str(source)!r} keeps no changes, so no view can be kept on top of it",
+                hint="make it again with changes = 'keep'",
+            )
     plain = {t.name.folded: t.definition or "" for t in named if t.kind is Kind.PLAIN_VIEW}
     record = ViewRecord(
         create.name, text, compiled.sources, dict(create.options), compiled.layout.output, reason, plain, named
@@ -160,6 +166,7 @@ def drop_view(db: Database, drop: DropView) -> None:
     record = db.record(drop.name)
     _check_not_read(db, record.name)
     with db.engine.transaction():
+        db.store.tick()
         _remove(db, record)
     db.reload_views()
 

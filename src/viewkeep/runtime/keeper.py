@@ -117,7 +117,7 @@ class Keeper:
         on_read = self._with_mode("on_read")
         if on_read and isinstance(parse_one(statement.text, dialect), exp.Query):
             named = named_in(statement.text, self._db.catalog(), dialect)
-            if stale := [v for v in on_read if v.name.folded in named]:
+            if stale := [v.name for v in on_read if v.name.folded in named]:
                 refresh_views(self._db, stale)
         return self.engine.arrow(to_dialect(statement.text, dialect, self.dialect))
 
@@ -129,7 +129,7 @@ class Keeper:
             return
         with self.engine.transaction():
             yield
-            refresh_views(self._db, eager)
+            refresh_views(self._db, [v.name for v in eager])
 
     def _with_mode(self, mode: str) -> list[ViewRecord]:
         return [v for v in self._db.views.values() if v.refresh == mode]
@@ -142,10 +142,9 @@ class Keeper:
     def refresh(self, view: str | None = None, full: bool = False) -> RefreshReport | list[RefreshReport]:
         """Refresh one view, after the views it reads, or all; a report, or a list of reports."""
         with self._lock:
-            self._db.sync()
             if view is None:
-                return refresh_views(self._db, list(self._db.views.values()), full)
-            return refresh_views(self._db, [self._db.record(view)], full)[-1]
+                return refresh_views(self._db, None, full)
+            return refresh_views(self._db, [self._db.record(view).name], full)[-1]
 
     # ------------------------------------------------------------------ bulk changes
     def load(self, table: str, data: pa.Table) -> int:
@@ -207,7 +206,7 @@ class Keeper:
     def status(self) -> list[ViewStatus]:
         """One entry a view: options, version, how many source rows wait."""
         with self._lock:
-            invalid, positions = repair(self._db, self._db.store.sources()), self._db.store.positions()
+            invalid, positions = repair(self._db), self._db.store.positions()
             return [view_status(self._db, v, invalid, positions.get(k, {})) for k, v in self._db.views.items()]
 
     def close(self) -> None:

@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from viewkeep.catalog import TableName
 from viewkeep.errors import RefreshError
 from viewkeep.runtime.database import Database
-from viewkeep.runtime.refresh import Refresher
+from viewkeep.runtime.refresh import NotAsThought, Refresher
 from viewkeep.runtime.reports import RefreshReport
-from viewkeep.runtime.store import SourceRecord, ViewRecord
+from viewkeep.runtime.store import ViewRecord
 
 
-def refresh_views(db: Database, wanted: list[ViewRecord], full: bool = False) -> list[RefreshReport]:
-    """Refresh views after the views they read; the wanted ones are recomputed if `full`."""
+def refresh_views(db: Database, wanted: Sequence[TableName] | None, full: bool = False) -> list[RefreshReport]:
+    """Refresh views after the views they read, all of them if None; the wanted ones are recomputed if `full`."""
+    for _ in range(10):
+        try:
+            return _refresh(db, wanted, full)
+        except NotAsThought as surprise:
+            # Another connection made or dropped a view, or a table lost its triggers: look anew, then go on.
+            if not surprise.own:
+                raise
+            db.reload_views()
+    raise RefreshError("the views kept changing while they were refreshed", hint="try again later")
+
+
+def _refresh(db: Database, wanted: Sequence[TableName] | None, full: bool) -> list[RefreshReport]:
+    records = list(db.views.values()) if wanted is None else [db.record(name) for name in wanted]
     order: dict[str, ViewRecord] = {}
-    if not wanted:
-        return []
-    for record in wanted:
+    for record in records:
         _collect(db, record, order)
-    captured = db.store.sources()
-    broken = repair(db, captured)
+    if not order:
+        db.sync()
+        return _refresh(db, wanted, full) if db.views else []
+    broken = repair(db) if db.capture_doubtful else {}
     skipped: list[RefreshReport] = []
     for folded, record in list(order.items()):
         reason = next((broken[s.folded] for s in record.sources if s.folded in broken), None)
         if reason is None:
             continue
-        if len(wanted) == 1:
+        if wanted is not None and len(wanted) == 1:
             raise RefreshError(
                 f"view {str(record.name)!r} is invalid: {reason}",
                 hint=f"it still shows its last refresh; DROP MATERIALIZED VIEW {record.name} removes it",
@@ -31,7 +47,7 @@ def refresh_views(db: Database, wanted: list[ViewRecord], full: bool = False) ->
         broken[folded] = f"view {str(record.name)!r} is invalid: {reason}"
         skipped.append(RefreshReport(str(record.name), "invalid", reason))
         del order[folded]
-    recomputed = frozenset(r.name.folded for r in wanted) if full else frozenset[str]()
+    recomputed = frozenset(r.name.folded for r in records) if full else frozenset[str]()
     return [*skipped, *Refresher(db).run(list(order.values()), recomputed)]
 
 
@@ -43,9 +59,11 @@ def _collect(db: Database, record: ViewRecord, order: dict[str, ViewRecord]) -> 
     order.setdefault(record.name.folded, record)
 
 
-def repair(db: Database, captured: dict[str, SourceRecord]) -> dict[str, str]:
+def repair(db: Database) -> dict[str, str]:
     """Tables that lost their capture: captured again where they still fit, else why not, by folded name."""
-    if not (uncaptured := db.capture.uncaptured(captured.values())):
+    uncaptured = db.capture.uncaptured(db.store.books().sources.values())
+    db.capture_doubtful = bool(uncaptured)
+    if not uncaptured:
         return {}
     db.forget_schema()
     broken: dict[str, str] = {}
@@ -54,7 +72,10 @@ def repair(db: Database, captured: dict[str, SourceRecord]) -> dict[str, str]:
             broken[record.name.folded] = reason
             continue
         with db.engine.transaction():
+            db.store.tick()
             db.capture.stop(record.name)
             db.capture.start(db.catalog().get(record.name))
             db.store.lose(record.name)
+    db.store.remember(None)
+    db.capture_doubtful = bool(broken)
     return broken

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-
-import pyarrow as pa
+from dataclasses import dataclass, field, replace
 
 from viewkeep.catalog import TableName
 from viewkeep.emit.select import table
@@ -19,18 +17,25 @@ from viewkeep.emit.statements import Statement, out_of, program_sql, query_sql
 from viewkeep.errors import PolicyError, RefreshError, ViewkeepError
 from viewkeep.plan.nodes import Field, Named, Project
 from viewkeep.plan.scalars import column
-from viewkeep.runtime.capture import Pending
+from viewkeep.runtime.capture import TRIGGERS, Pending
 from viewkeep.runtime.compiled import CompiledView
 from viewkeep.runtime.database import Database
 from viewkeep.runtime.reports import RefreshReport
-from viewkeep.runtime.store import LOST, SourceRecord, ViewRecord
+from viewkeep.runtime.store import LOST, Books, SourceRecord, ViewRecord
 from viewkeep.strategy import names
 from viewkeep.strategy.choose import Choice, Situation, choose
 from viewkeep.strategy.outgoing import outgoing
-from viewkeep.strategy.program import Append, Clear, DeleteMatching, MergeAdd, Stage, TakeOut
+from viewkeep.strategy.program import Append, Clear, DeleteMatching, DropEmpty, MergeAdd, Stage, TakeOut
 
 KEPT_VERSIONS = 100
 """How far back a view's own changes can be asked for, in runs."""
+
+
+class NotAsThought(ViewkeepError):
+    """The database has other views, or fewer triggers, than this process believes."""
+
+    own = True
+    """Whether the run had its own transaction, so that it can simply be tried again."""
 
 
 class _StartOver(Exception):
@@ -62,6 +67,10 @@ class _Run:
     pending: dict[str, Pending]
     lost: dict[str, str]
     """Tables whose changes were not all seen, with the reason."""
+    started: int
+    """The version before this run."""
+    rows: dict[str, int]
+    """Rows of each stored view, where they are known."""
     backlog: set[str] = field(default_factory=set)
     """Tables with sealed changes that some view had not consumed."""
     version: int | None = None
@@ -72,7 +81,7 @@ class _Run:
 
 class Refresher:
     def __init__(self, db: Database) -> None:
-        self.engine, self.store, self.capture = db.engine, db.store, db.capture
+        self.db, self.engine, self.store, self.capture = db, db.engine, db.store, db.capture
         self.compiled, self.records, self.dialect = db.compiled, db.views, db.dialect
 
     # ------------------------------------------------------------------ a whole run
@@ -81,9 +90,11 @@ class Refresher:
         forced: dict[str, _StartOver] = {}
         own = True
         for attempt in range(10):
+            books: Books | None = None
             try:
                 with self.engine.transaction() as own:
-                    return self._run(order, full, forced)
+                    reports, books = self._run(order, full, forced)
+                return reports
             except _StartOver as again:
                 if not own:
                     raise RefreshError(
@@ -91,27 +102,46 @@ class Refresher:
                         hint="roll back, then refresh outside of a transaction",
                     ) from None
                 forced[again.view] = again
+            except NotAsThought as surprise:
+                surprise.own = own
+                raise
             except ViewkeepError as error:
                 if attempt == 9 or not own or not self.engine.is_conflict(error):
                     raise
                 time.sleep(0.01 * 2**attempt)  # another refresh was first: look again at what is left to do
+            finally:
+                # Inside somebody's transaction all of this may still be rolled back.
+                self.store.remember(books if own else None)
+                if books is None or not own:
+                    self.capture.unbind()
         raise RefreshError("the refresh was tried ten times and always met another one", hint="try again later")
 
     def _run(
         self, order: list[ViewRecord], full: frozenset[str], forced: Mapping[str, _StartOver]
-    ) -> list[RefreshReport]:
+    ) -> tuple[list[RefreshReport], Books | None]:
+        """The reports, and the bookkeeping as it is once this is committed."""
         run = self._look(order)
         reports = [self._view(run, record, record.name.folded in full, forced) for record in order]
         self._settle(run)
-        return reports
+        if run.lost or any(not again.logged for again in forced.values()):
+            return reports, None  # positions of other views changed too
+        version = run.started if run.version is None else run.version
+        return reports, Books(version, run.records, run.sources, run.positions, run.rows)
 
     def _look(self, order: list[ViewRecord]) -> _Run:
         """Count what is waiting, and notice what capture did not see."""
-        run = _Run(self.records, self.store.sources(), self.store.positions(), {}, {})
+        books = self.store.books()
+        positions = {view: dict(p) for view, p in books.positions.items()}
+        run = _Run(self.records, dict(books.sources), positions, {}, {}, books.version, dict(books.rows))
         wanted = {s.folded: s for record in order for s in record.sources if s.folded in run.sources}
+        if {k: v.created for k, v in books.views.items()} != {k: v.created for k, v in self.records.items()}:
+            raise NotAsThought("another connection made, replaced or dropped a view", hint="try again")
+        run.pending, triggers = self.capture.all_pending(list(wanted.values()))
+        if triggers < TRIGGERS * len(run.sources) and not self.db.capture_doubtful:
+            self.db.capture_doubtful = True
+            raise NotAsThought("a table has lost its capture", hint="try again")
         for folded, name in wanted.items():
-            pending, record = self.capture.pending(name), run.sources[folded]
-            run.pending[folded] = pending
+            pending, record = run.pending[folded], run.sources[folded]
             if any(record.version > p[folded] for p in run.positions.values() if folded in p):
                 run.backlog.add(folded)
             if unseen := pending.unexplained(record.row_count):
@@ -131,6 +161,7 @@ class Refresher:
             if fresh or lost:
                 version = self._tick(run)
                 self.store.count_source(name, pending.rows, version)
+                run.sources[folded] = replace(run.sources[folded], row_count=pending.rows, version=version)
                 if lost:
                     self.store.lose(name, version)  # views outside this run missed the unexplained rows too
                 if not everyone:
@@ -271,12 +302,12 @@ class Refresher:
         else:
             for source in record.sources:
                 if source.folded in changed and source.folded in run.sources:
-                    position = run.positions[record.name.folded][source.folded]
-                    self.capture.bind(source, position, run.sources[source.folded].columns)
+                    after = run.positions[record.name.folded][source.folded] if source.folded in run.backlog else None
+                    self.capture.bind(source, after, run.sources[source.folded].columns)
             append_only = not any(c.deleted for c in changed.values())
             statements = compiled.statements(frozenset(changed), append_only, self.dialect)
         try:
-            return self._apply(compiled, statements)
+            return self._apply(run, compiled, statements)
         except ViewkeepError as error:
             if self.engine.is_data_error(error):
                 reason = f"the changes hold a value that does not fit ({error.fact}), the tables perhaps not"
@@ -288,7 +319,7 @@ class Refresher:
         assert run.version is not None
         statements = program_sql(compiled.full_program(logged=False), self.dialect)
         try:
-            counts = self._apply(compiled, statements)
+            counts = self._apply(run, compiled, statements)
         except ViewkeepError as error:
             raise self._failed(record, error) from error
         self.engine.execute(f"DELETE FROM {table(names.log(record.name)).sql(dialect=self.dialect)}")
@@ -304,32 +335,37 @@ class Refresher:
             f"view {str(record.name)!r} could not be refreshed and is as it was: {error.fact}", hint=error.hint
         )
 
-    def _apply(self, compiled: CompiledView, statements: list[Statement]) -> tuple[int, int]:
+    def _apply(self, run: _Run, compiled: CompiledView, statements: list[Statement]) -> tuple[int, int]:
         """Run a program; how many view rows came and went."""
         backing, inserted, deleted = names.backing(compiled.view), 0, 0
         staged: list[TableName] = []
+        if compiled.view.folded not in run.rows:
+            run.rows[compiled.view.folded] = self.capture.count(backing)
+        rows = run.rows[compiled.view.folded]
         for statement in statements:
+            answer = self.engine.execute(statement.sql, {names.RUN: run.version} if statement.stamped else ())
+            count = answer[0][0] if answer and isinstance(answer[0][0], int) else 0
             match statement.step:
                 case MergeAdd():
-                    merged = _merged(self.engine.arrow(statement.sql))
-                    inserted, deleted = inserted + merged[0], deleted + merged[1]
+                    # A group that was there is one row out and one in; how many are new shows in the count.
+                    new = self.capture.count(backing) - rows
+                    inserted, deleted = count, count - new
+                case DropEmpty():
+                    inserted -= count
                 case Append(target=target):
-                    count = int(self.engine.execute(statement.sql)[0][0])
                     inserted += count if target == backing else 0
                 case TakeOut() as step:
-                    answer = self.engine.execute(statement.sql)
                     if statement.logs_removed:
-                        removed = int(answer[0][0])
-                        self._check_removed(compiled, step, removed)
-                        deleted += removed
+                        self._check_removed(compiled, step, count)
+                        deleted += count
                         staged.append(out_of(step.view))
                 case Clear() | DeleteMatching():
-                    deleted += int(self.engine.execute(statement.sql)[0][0])
+                    deleted += count
                 case Stage(name=name):
-                    self.engine.execute(statement.sql)
                     staged.append(name)
         for name in staged:
             self.engine.execute(drop_temporary(name, self.dialect))
+        run.rows[compiled.view.folded] = rows + inserted - deleted
         return inserted, deleted
 
     def _check_removed(self, compiled: CompiledView, step: TakeOut, removed: int) -> None:
@@ -354,10 +390,3 @@ def outgoing_sql(compiled: CompiledView, since: int, dialect: str) -> str:
     weight = Named(Field(names.WEIGHT, "INTEGER"), change.weight_scalar)
     node = Project(change.node, (weight, *(Named(f, column(f.id)) for f in payload)))
     return query_sql(node, (names.WEIGHT, *compiled.layout.output), dialect).sql(dialect=dialect)
-
-
-def _merged(actions: pa.Table) -> tuple[int, int]:
-    """Rows that came and went, from what a MERGE says it did; an update is one of each."""
-    counts = {c["values"].as_py(): c["counts"].as_py() for c in actions.column(0).value_counts()}
-    updated = counts.get("UPDATE", 0)
-    return counts.get("INSERT", 0) + updated, counts.get("DELETE", 0) + updated

@@ -61,6 +61,10 @@ class ViewRecord:
     def refresh(self) -> str:
         return self.options.get("refresh", "manual")
 
+    @property
+    def keeps_changes(self) -> bool:
+        return self.options.get("changes", "keep") == "keep"
+
 
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
@@ -72,9 +76,33 @@ class SourceRecord:
     version: int
 
 
+@dataclass(slots=True)
+class Books:
+    """What the store says of the database at one version of its clock."""
+
+    version: int
+    views: dict[str, ViewRecord]
+    sources: dict[str, SourceRecord]
+    positions: dict[str, dict[str, int]]
+    rows: dict[str, int] = field(default_factory=dict)
+    """Rows of stored views, as far as they were counted."""
+
+
 class Store:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        self._books: Books | None = None
+
+    def books(self) -> Books:
+        """All bookkeeping. Every change of it moves the clock, so what was read at this version still holds."""
+        version = self.version()
+        if self._books is None or self._books.version != version:
+            self._books = Books(version, self.views(), self.sources(), self.positions())
+        return self._books
+
+    def remember(self, books: Books | None) -> None:
+        """What a committed run left behind; None where that is not known for sure."""
+        self._books = books
 
     def open(self) -> None:
         """Make the tables where they are missing; refuse a database of a newer viewkeep."""
@@ -126,11 +154,6 @@ class Store:
     def views(self) -> dict[str, ViewRecord]:
         rows = self.engine.execute("SELECT name, record FROM _viewkeep.views ORDER BY rowid")
         return {name: _view(json.loads(record)) for name, record in rows}
-
-    def created(self) -> dict[str, int]:
-        """When each view was made: what another process created or replaced shows here."""
-        rows = self.engine.execute("SELECT name, (record ->> 'created')::BIGINT FROM _viewkeep.views")
-        return dict(rows)
 
     def put_view(self, record: ViewRecord) -> None:
         data = {**asdict(record), "name": str(record.name), "sources": [str(s) for s in record.sources]}

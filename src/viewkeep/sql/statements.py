@@ -23,6 +23,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "refresh": ("manual", "on_read", "on_change"),
     "policy": ("auto", "incremental", "strict", "full"),
     "strategy": ("auto", "classical", "recompute"),
+    "changes": ("keep", "none"),
 }
 LATER = {"strategy": ("foreign-key", "foreign-key-materialized", "viewlet", "join-graph")}
 """Values that the interface names and a later version will bring: refused with that reason."""

@@ -23,27 +23,32 @@ from viewkeep.strategy import names
 from viewkeep.strategy.components import Component, Rule, from_rows
 from viewkeep.strategy.layout import GroupLayout
 from viewkeep.strategy.logged import append_rows, state_logged_now
-from viewkeep.strategy.program import Append, MergeAdd, Program, Stage, Step, TakeOut
+from viewkeep.strategy.program import Append, DropEmpty, MergeAdd, Program, Stage, Step, TakeOut
 
 
-def refresh_groups(layout: GroupLayout, context: Context) -> Program:
+def refresh_groups(layout: GroupLayout, context: Context, append_only: bool, logged: bool) -> Program:
+    """`append_only`: no row can leave a group, so none dies. `logged`: changes of additive state are kept."""
     change = delta(layout.aggregate.input, context)
     assert change is not None
     if layout.state.additive:
-        return Program("classical", add_state(layout, additive_delta(layout, change, context.fresh)))
+        return Program(
+            "classical", _add_state(layout, additive_delta(layout, change, context.fresh), append_only, logged)
+        )
     return Program("classical", _combine(layout, change, context))
 
 
 # ---------------------------------------------------------------------- additive state
-def add_state(layout: GroupLayout, changes: Node) -> tuple[Step, ...]:
-    """Log the changes of the state, then add them to the stored state."""
-    counters = layout.columns[len(layout.keys) :]
-    return (
-        Append(
-            names.log(layout.view), layout.columns, changes, "what each affected group gains or loses", names.VERSION
-        ),
-        MergeAdd(names.backing(layout.view), layout.keys, counters, names.ROWS, state_logged_now(layout)),
-    )
+def _add_state(layout: GroupLayout, changes: Node, append_only: bool, logged: bool) -> tuple[Step, ...]:
+    """Log the changes of the state, then add them to the stored state; or add them at once."""
+    counters, backing = layout.columns[len(layout.keys) :], names.backing(layout.view)
+    steps: list[Step] = []
+    if logged:
+        why = "what each affected group gains or loses"
+        steps.append(Append(names.log(layout.view), layout.columns, changes, why, names.VERSION))
+    steps.append(MergeAdd(backing, layout.keys, counters, state_logged_now(layout) if logged else changes))
+    if layout.keys and not append_only:
+        steps.append(DropEmpty(backing, names.ROWS))
+    return tuple(steps)
 
 
 def additive_delta(layout: GroupLayout, change: Weighted, fresh: Fresh) -> Node:

@@ -11,6 +11,8 @@ ROWS = "_vk_rows"
 BORN = "_vk_born"
 """The version in which a stored row came; the log has it beside the version in which the row left."""
 RESERVED = "_vk_"
+RUN = "version"
+"""The parameter that stands for the version of the run under way."""
 CLOCK = TableName("clock", SCHEMA)
 """One row, one column `version`: the run that is under way."""
 

@@ -34,14 +34,22 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class MergeAdd:
-    """Add each source row to the stored row of its key; a row whose count reaches zero dies."""
+    """Add each source row to the stored row of its key, or store it where there is none."""
 
     target: TableName
     keys: tuple[str, ...]
     counters: tuple[str, ...]
-    rows: str
     source: Node
     why: str = "groups are found by key; NULL is a key like any other"
+
+
+@dataclass(frozen=True, slots=True)
+class DropEmpty:
+    """Remove the groups whose row count has become zero."""
+
+    target: TableName
+    rows: str
+    why: str = "a group dies when it has no rows, whatever its sums are"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +85,7 @@ class Clear:
     why: str = "the new contents replace the old"
 
 
-Step = Stage | Append | MergeAdd | DeleteMatching | TakeOut | Clear
+Step = Stage | Append | MergeAdd | DropEmpty | DeleteMatching | TakeOut | Clear
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from viewkeep.plan.nodes import (
     inputs_of,
 )
 from viewkeep.plan.scalars import Scalar, substitute
-from viewkeep.strategy.program import Clear, Program, Step
+from viewkeep.strategy.program import Clear, DropEmpty, Program, Step
 
 Shared = Callable[[Node], bool]
 
@@ -111,7 +111,7 @@ def simplify_program(program: Program) -> Program:
     """The same steps over tidier plans."""
     steps: list[Step] = []
     for step in program.steps:
-        if isinstance(step, Clear) or isinstance(step.source, str):
+        if isinstance(step, Clear | DropEmpty) or isinstance(step.source, str):
             steps.append(step)
         else:
             steps.append(replace(step, source=simplify(step.source)))
