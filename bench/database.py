@@ -27,8 +27,8 @@ def database(place: str) -> Iterator[viewkeep.Keeper]:
             keeper.close()
 
 
-def create_view(keeper: viewkeep.Keeper, query: str, policy: str = "incremental") -> None:
-    keeper.sql(f"CREATE MATERIALIZED VIEW kept WITH (policy = '{policy}') AS {query}")
+def create_view(keeper: viewkeep.Keeper, query: str, policy: str = "incremental", changes: str = "keep") -> None:
+    keeper.sql(f"CREATE MATERIALIZED VIEW kept WITH (policy = '{policy}', changes = '{changes}') AS {query}")
 
 
 def delete_by(keeper: viewkeep.Keeper, table: str, column: str, ids: pa.Table) -> None:

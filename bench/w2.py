@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import viewkeep
 from bench.data import INCOME_QUERY, INCOME_SCHEMA, Batch, IncomeRows
 from bench.database import PLACES, create_view, database, delete_by
@@ -19,6 +21,7 @@ def w2(quick: bool = False) -> Result:
         f"k inserts and k/100 deletes a batch, median of {batches}",
         (
             Column("database"),
+            Column("changes"),
             Column("k", COUNT),
             Column("apply ms", MS),
             Column("refresh ms", MS),
@@ -29,15 +32,15 @@ def w2(quick: bool = False) -> Result:
             Column("best ÷ best", RATIO),
         ),
     )
-    for place in PLACES:
+    for place, changes in itertools.product(PLACES, ("keep", "none")):
         rows = IncomeRows(gods)
         with database(place) as keeper:
             load_income(keeper, rows, payments)
-            create_view(keeper, INCOME_QUERY)
+            create_view(keeper, INCOME_QUERY, changes=changes)
             for k, target in targets.items():
                 s = summary(income_runs(keeper, rows, k, k // 100, batches))
                 met = verdict(s.ratio, target, quick)
-                table.add(place, k, s.apply, s.refresh, s.recompute, s.ratio, target, met, s.best_ratio)
+                table.add(place, changes, k, s.apply, s.refresh, s.recompute, s.ratio, target, met, s.best_ratio)
     return Result("w2", "an aggregate over a join, inserts and deletes", [table])
 
 

@@ -32,7 +32,8 @@ def recompute(layout: BagLayout | GroupLayout, fresh: Fresh, text: str | None = 
     if isinstance(layout, GroupLayout) and layout.state.additive:
         return Program("recompute", (stage, _state_difference(layout, new, old), *replaced))
     change = to_units(add([Weighted(new), negate(Weighted(old), fresh)], layout.stored, fresh), fresh)
-    match = layout.keys if isinstance(layout, GroupLayout) else layout.key
+    # By value where rows are no groups: a recompute may be due to a declared key that does not hold.
+    match = layout.keys if isinstance(layout, GroupLayout) else ()
     return Program(
         "recompute",
         (
