@@ -76,11 +76,14 @@ def _stage(step: Stage, dialect: str) -> exp.Expr:
     return temporary(step.name, query_sql(step.source, step.columns, dialect), dialect)
 
 
-def temporary(name: TableName, query: exp.Expr, dialect: str) -> exp.Create:
-    """Spark has no temporary tables: a view there, which its cache may hold."""
+def temporary(name: TableName, query: exp.Expr, dialect: str) -> exp.Expr:
+    """A table for the rest of the refresh. Spark has none: a cached view, filled at once, because what it
+    reads is about to change."""
+    if dialect == "spark":
+        return exp.Cache(this=table(name), expression=query)
     return exp.Create(
         this=table(name),
-        kind="VIEW" if dialect == "spark" else "TABLE",
+        kind="TABLE",
         replace=dialect != "postgres",
         expression=query,
         properties=exp.Properties(expressions=[exp.TemporaryProperty()]),

@@ -24,6 +24,8 @@ from viewkeep.strategy import names
 def plan_view(db: Database, create: CreateView, dialect: str) -> tuple[ViewRecord, CompiledView]:
     """Everything that can be known, and refused, before anything is made."""
     catalog = db.catalog()
+    if not isinstance(tree := parse_one(create.query, dialect), exp.Query):
+        raise SqlError(f"a view needs a query, not {tree.key.upper()}", hint="write SELECT …")
     reads = sources_of(create.query, catalog, dialect)
     named = tables_of(create.query, catalog, dialect)
     _check_names(create.name, named)

@@ -7,12 +7,12 @@ from viewkeep.runtime.compiled import CompiledView
 from viewkeep.runtime.reports import RefreshReport
 from viewkeep.strategy.layout import BagLayout
 from viewkeep.strategy.methods import method_of
-from viewkeep.strategy.program import Append, Program, Stage
+from viewkeep.strategy.program import Append, MergeAdd, Program, Stage
 
 
 def explain_compiled(compiled: CompiledView, options: dict[str, str], last: RefreshReport | None) -> str:
-    policy = options.get("policy", "auto")
-    lines = [f"view {compiled.view} (policy {policy}, refresh {options.get('refresh', 'manual')})"]
+    chosen = {"policy": "auto", "refresh": "manual", **options}
+    lines = [f"view {compiled.view} ({', '.join(f'{option} {value}' for option, value in chosen.items())})"]
     lines.append(f"reads {', '.join(str(s) for s in compiled.sources) or 'no table'}")
     if compiled.query is None:
         lines += ["", "NOT INCREMENTAL: every refresh recomputes the view.", f"reason: {compiled.not_incremental}"]
@@ -43,7 +43,7 @@ def _storage(compiled: CompiledView) -> str:
 
 def _delta(program: Program) -> str:
     for step in program.steps:
-        if isinstance(step, Append | Stage) and not isinstance(step.source, str):
+        if isinstance(step, Append | Stage | MergeAdd) and not isinstance(step.source, str):
             return show(step.source)
     return "none"
 

@@ -147,7 +147,7 @@ class Refresher:
             if unseen := pending.unexplained(record.row_count):
                 run.lost[folded] = (
                     f"table {str(name)!r} has {abs(unseen):,} {'more' if unseen > 0 else 'fewer'} rows than its "
-                    "captured changes explain: something bypassed capture (the appender does)"
+                    "captured changes explain: something bypassed capture"
                 )
         return run
 
@@ -199,7 +199,7 @@ class Refresher:
         again = forced.get(folded)
         lost = again.reason if again else next((run.lost[s] for s in changes if s in run.lost), None)
         if lost is None and any(positions.get(s, LOST) == LOST for s in changes):
-            lost = "changes of a source were missed before, see its history"
+            lost = "changes of a source were missed, or the view below was replaced as a whole"
         changed = {s: c for s, c in changes.items() if c.total}
         if not changed and not lost and not full:
             run.done.add(folded)

@@ -312,7 +312,9 @@ def _count(clause: exp.Expr | None) -> int | None:
     value = clause.expression
     plain = all(not v for k, v in clause.args.items() if k != "expression")  # no PERCENT, no WITH TIES
     if not plain or not isinstance(value, exp.Literal) or value.is_string or not value.name.isdigit():
-        raise UnsupportedError("LIMIT and OFFSET must be whole numbers", position_of(clause))
+        raise UnsupportedError(
+            "LIMIT and OFFSET other than whole numbers have no incremental form yet", position_of(clause)
+        )
     return int(value.name)
 
 

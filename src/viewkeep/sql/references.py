@@ -36,6 +36,12 @@ def named_in(text: str, catalog: Catalog, dialect: str) -> set[str]:
 
 def _reached(tree: exp.Expr, catalog: Catalog, dialect: str, lenient: bool = False) -> Iterator[Table]:
     for node in _table_nodes(tree):
+        if node.args.get("catalog") and not lenient:
+            raise SqlError(
+                f"{node.sql(dialect=dialect)} names a database; views read tables of the open one only",
+                position_of(node),
+                "write table or schema.table",
+            )
         try:
             table = catalog.get(table_name(node), position_of(node))
         except CatalogError as error:
@@ -107,7 +113,8 @@ def replace_tables(tree: exp.Expr, catalog: Catalog, others: Mapping[str, TableN
             stand_in.set("alias", _alias(node, alias, columns))
         else:
             continue
-        stand_in.set("joins", node.args.get("joins"))
+        for inside in ("joins", "pivots", "sample"):
+            stand_in.set(inside, node.args.get(inside))
         node.replace(stand_in)
     return copy
 

@@ -23,7 +23,8 @@ def backing(view: TableName) -> TableName:
 
 
 def log(table: TableName) -> TableName:
-    """The changes of a table or view: version, weight, columns. Unsealed changes have no version yet."""
+    """Changes, by version. Of a table: with weights, and without a version until a refresh seals them.
+    Of a view: the rows that left, or what its groups gained and lost."""
     return TableName(f"log_{table}", SCHEMA)
 
 
