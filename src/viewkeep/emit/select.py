@@ -6,6 +6,7 @@ planned together with its use, so engines that need to be told are told.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter
 from collections.abc import Sequence
@@ -40,6 +41,12 @@ def table(name: TableName) -> exp.Table:
         this=exp.to_identifier(name.name, quoted=True),
         db=exp.to_identifier(name.schema, quoted=True) if name.schema else None,
     )
+
+
+@functools.cache
+def table_text(name: TableName, dialect: str) -> str:
+    """A table's name as it stands in SQL; asked for often, hence kept."""
+    return table(name).sql(dialect=dialect)
 
 
 def identifier(name: str) -> exp.Identifier:

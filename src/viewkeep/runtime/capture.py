@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from viewkeep.catalog import Catalog, Column, Kind, Table, TableName
 from viewkeep.emit.capture import capture_sql, release_sql, trigger_name
-from viewkeep.emit.select import identifier, table
+from viewkeep.emit.select import identifier, table_text
 from viewkeep.engine.protocol import Engine
 from viewkeep.runtime.store import SourceRecord, Store
 from viewkeep.strategy import names
@@ -134,4 +134,4 @@ class Capture:
         self.engine.execute(f"DELETE FROM {self._sql(names.log(name))} WHERE _vk_version <= ?{extra}", [consumed])
 
     def _sql(self, name: TableName) -> str:
-        return table(name).sql(dialect=self.dialect)
+        return table_text(name, self.dialect)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from viewkeep.catalog import TableName
-from viewkeep.emit.select import table
+from viewkeep.emit.select import table_text
 from viewkeep.emit.setup import drop_temporary
 from viewkeep.emit.statements import Statement, out_of, program_sql, query_sql
 from viewkeep.errors import PolicyError, RefreshError, ViewkeepError
@@ -152,7 +152,8 @@ class Refresher:
         return run
 
     def _settle(self, run: _Run) -> None:
-        """Seal or forget what was consumed."""
+        """Seal or forget what was consumed, and write down how far everything is."""
+        counts: dict[str, int] = {}
         for folded, pending in run.pending.items():
             name, fresh, lost = run.sources[folded].name, bool(pending.inserted or pending.deleted), folded in run.lost
             # From the positions, not from what this process has open: another one may have made a view.
@@ -160,15 +161,18 @@ class Refresher:
             everyone = run.done.issuperset(readers)
             if fresh or lost:
                 version = self._tick(run)
-                self.store.count_source(name, pending.rows, version)
+                counts[str(name)] = pending.rows
                 run.sources[folded] = replace(run.sources[folded], row_count=pending.rows, version=version)
-                if lost:
-                    self.store.lose(name, version)  # views outside this run missed the unexplained rows too
                 if not everyone:
                     self.capture.seal(name, version)
             if fresh or lost or folded in run.backlog:
                 self.capture.prune(name, self._floor(run, readers, folded), unsealed=everyone)
-        if run.version is not None and run.version % 10 == 0:
+        if run.version is None:
+            return
+        self.store.settle(run.version, sorted(run.moved), counts)
+        for folded in run.lost:  # views outside this run missed the unexplained rows too
+            self.store.lose(run.sources[folded].name, run.version)
+        if run.version % 10 == 0:
             for folded in run.moved:
                 self._forget(run, run.records[folded])
 
@@ -182,12 +186,13 @@ class Refresher:
         assert run.version is not None
         above = [p[record.name.folded] for p in run.positions.values() if record.name.folded in p]
         oldest = min([run.version - KEPT_VERSIONS, *(p for p in above if p != LOST)])
-        log = table(names.log(record.name)).sql(dialect=self.dialect)
+        log = table_text(names.log(record.name), self.dialect)
         self.engine.execute(f"DELETE FROM {log} WHERE _vk_version <= ?", [oldest])
 
     def _tick(self, run: _Run) -> int:
+        """The version of this run. The clock itself moves when the run settles; then two runs at once collide."""
         if run.version is None:
-            run.version = self.store.tick()
+            run.version = run.started + 1
         return run.version
 
     # ------------------------------------------------------------------ one view of a run
@@ -213,6 +218,7 @@ class Refresher:
                 record.not_incremental,
                 lost,
                 full,
+                record.keeps_changes,
             )
         )
         if choice.strategy == "recompute" and record.policy == "strict" and not full:
@@ -228,7 +234,6 @@ class Refresher:
         run.done.add(folded)
         run.moved.add(folded)
         positions.update(dict.fromkeys(changes, version))
-        self.store.advance(record.name, version)
         return self.store.add_history(
             RefreshReport(
                 str(record.name),
@@ -274,7 +279,7 @@ class Refresher:
         if not self._moved_since(parent, position):
             return _Change()
         sql = outgoing_sql(self.compiled(parent), position, self.dialect)
-        delta = table(names.delta(parent.name)).sql(dialect=self.dialect)
+        delta = table_text(names.delta(parent.name), self.dialect)
         self.engine.execute(f"CREATE OR REPLACE TEMP TABLE {delta} AS {sql}")
         inserted, deleted = self.engine.execute(
             f"SELECT COUNT(*) FILTER (WHERE _vk_weight > 0), COUNT(*) FILTER (WHERE _vk_weight < 0) FROM {delta}"
@@ -282,7 +287,7 @@ class Refresher:
         return _Change(inserted, deleted)
 
     def _moved_since(self, view: ViewRecord, position: int) -> bool:
-        log, backing = (table(n(view.name)).sql(dialect=self.dialect) for n in (names.log, names.backing))
+        log, backing = (table_text(n(view.name), self.dialect) for n in (names.log, names.backing))
         looks = [f"SELECT 1 FROM {log} WHERE _vk_version > {position:d}"]
         if self.compiled(view).layout.dated:
             looks.append(f"SELECT 1 FROM {backing} WHERE _vk_born > {position:d}")
@@ -322,7 +327,7 @@ class Refresher:
             counts = self._apply(run, compiled, statements)
         except ViewkeepError as error:
             raise self._failed(record, error) from error
-        self.engine.execute(f"DELETE FROM {table(names.log(record.name)).sql(dialect=self.dialect)}")
+        self.engine.execute(f"DELETE FROM {table_text(names.log(record.name), self.dialect)}")
         self.store.lose(record.name)
         for positions in run.positions.values():
             if record.name.folded in positions:

@@ -6,6 +6,7 @@ Every statement here has fixed text; names and values travel as parameters.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -19,14 +20,16 @@ FORMAT = 1
 _TABLES = """
 CREATE SCHEMA IF NOT EXISTS _viewkeep;
 CREATE TABLE IF NOT EXISTS _viewkeep.format (version INTEGER);
-CREATE TABLE IF NOT EXISTS _viewkeep.clock (version BIGINT);
+CREATE TABLE IF NOT EXISTS _viewkeep.versions (
+  kind VARCHAR, name VARCHAR, source VARCHAR, version BIGINT, row_count BIGINT, columns VARCHAR);
+CREATE VIEW IF NOT EXISTS _viewkeep.clock AS SELECT version FROM _viewkeep.versions WHERE kind = 'clock';
 CREATE TABLE IF NOT EXISTS _viewkeep.views (name VARCHAR, record VARCHAR);
-CREATE TABLE IF NOT EXISTS _viewkeep.positions (view VARCHAR, source VARCHAR, version BIGINT);
-CREATE TABLE IF NOT EXISTS _viewkeep.sources (name VARCHAR, columns VARCHAR, row_count BIGINT, version BIGINT);
 CREATE TABLE IF NOT EXISTS _viewkeep.history (view VARCHAR, entry VARCHAR);
 CREATE TABLE IF NOT EXISTS _viewkeep.keys (name VARCHAR, record VARCHAR);
 CREATE TABLE IF NOT EXISTS _viewkeep.foreign_keys (name VARCHAR, record VARCHAR)
 """
+# `versions` holds all that a refresh moves, so that one statement moves it: the clock; of each captured table its
+# version, row count and columns (kind 'source'); of each view how far it has consumed each source (kind 'position').
 LOST = -1
 """The position of a view whose recorded changes cannot be trusted: it must be recomputed."""
 
@@ -112,7 +115,7 @@ class Store:
             found = self.engine.execute("SELECT version FROM _viewkeep.format")
             if not found:
                 self.engine.execute("INSERT INTO _viewkeep.format VALUES (?)", [FORMAT])
-                self.engine.execute("INSERT INTO _viewkeep.clock VALUES (0)")
+                self.engine.execute("INSERT INTO _viewkeep.versions VALUES ('clock', NULL, NULL, 0, NULL, NULL)")
             elif found[0][0] > FORMAT:
                 raise ConnectError(
                     f"this database was written by a newer viewkeep (format {found[0][0]}, this one knows {FORMAT})",
@@ -124,29 +127,42 @@ class Store:
         return int(self.engine.execute("SELECT version FROM _viewkeep.clock")[0][0])
 
     def tick(self) -> int:
-        """The next version; also what makes two refreshes at once notice each other."""
-        return int(self.engine.execute("UPDATE _viewkeep.clock SET version = version + 1 RETURNING version")[0][0])
+        """The next version; also what makes two changes of the bookkeeping at once notice each other."""
+        moved = self.engine.execute(
+            "UPDATE _viewkeep.versions SET version = version + 1 WHERE kind = 'clock' RETURNING version"
+        )
+        return int(moved[0][0])
+
+    def settle(self, version: int, views: Sequence[str], counts: Mapping[str, int]) -> None:
+        """A run is over: move the clock, the views that consumed their sources, the tables whose rows were counted."""
+        marks, cases = ", ".join("?" * len(views)) or "NULL", "WHEN ? THEN ? " * len(counts)
+        tables = ", ".join("?" * len(counts)) or "NULL"
+        rows = f"CASE kind WHEN 'source' THEN CASE name {cases}END ELSE row_count END" if counts else "row_count"
+        self.engine.execute(
+            f"UPDATE _viewkeep.versions SET version = ?, row_count = {rows} WHERE kind = 'clock' "
+            f"OR (kind = 'position' AND name IN ({marks})) OR (kind = 'source' AND name IN ({tables}))",
+            [version, *(value for pair in counts.items() for value in pair), *views, *counts],
+        )
 
     def positions(self) -> dict[str, dict[str, int]]:
         found: dict[str, dict[str, int]] = {}
-        for view, source, version in self.engine.execute("SELECT view, source, version FROM _viewkeep.positions"):
+        for view, source, version in self.engine.execute(
+            "SELECT name, source, version FROM _viewkeep.versions WHERE kind = 'position'"
+        ):
             found.setdefault(view, {})[source] = version
         return found
 
     def start_positions(self, view: TableName, sources: tuple[TableName, ...], version: int) -> None:
         for source in sources:
             self.engine.execute(
-                "INSERT INTO _viewkeep.positions VALUES (?, ?, ?)", [view.folded, source.folded, version]
+                "INSERT INTO _viewkeep.versions VALUES ('position', ?, ?, ?, NULL, NULL)",
+                [view.folded, source.folded, version],
             )
-
-    def advance(self, view: TableName, version: int) -> None:
-        """The view has consumed all its sources up to a version."""
-        self.engine.execute("UPDATE _viewkeep.positions SET version = ? WHERE view = ?", [version, view.folded])
 
     def lose(self, source: TableName, version: int = LOST + 1) -> None:
         """Changes of this table were not seen: every view over it that is not at `version` must be recomputed."""
         self.engine.execute(
-            "UPDATE _viewkeep.positions SET version = ? WHERE source = ? AND version <> ?",
+            "UPDATE _viewkeep.versions SET version = ? WHERE kind = 'position' AND source = ? AND version <> ?",
             [LOST, source.folded, version],
         )
 
@@ -168,14 +184,14 @@ class Store:
 
     def drop_view(self, name: TableName) -> None:
         self.engine.execute("DELETE FROM _viewkeep.views WHERE name = ?", [name.folded])
-        self.engine.execute("DELETE FROM _viewkeep.positions WHERE view = ?", [name.folded])
+        self.engine.execute("DELETE FROM _viewkeep.versions WHERE kind = 'position' AND name = ?", [name.folded])
         self.engine.execute("DELETE FROM _viewkeep.history WHERE view = ?", [name.folded])
 
     # ------------------------------------------------------------------ captured tables
     def sources(self) -> dict[str, SourceRecord]:
         found = {}
         for name, columns, count, version in self.engine.execute(
-            "SELECT name, columns, row_count, version FROM _viewkeep.sources"
+            "SELECT name, columns, row_count, version FROM _viewkeep.versions WHERE kind = 'source'"
         ):
             listed = tuple(Column(**c) for c in json.loads(columns))
             record = SourceRecord(TableName.parse(name), listed, count, version)
@@ -184,17 +200,18 @@ class Store:
 
     def put_source(self, record: SourceRecord) -> None:
         self.engine.execute(
-            "INSERT INTO _viewkeep.sources VALUES (?, ?, ?, ?)",
-            [str(record.name), json.dumps([asdict(c) for c in record.columns]), record.row_count, record.version],
+            "INSERT INTO _viewkeep.versions VALUES ('source', ?, NULL, ?, ?, ?)",
+            [str(record.name), record.version, record.row_count, json.dumps([asdict(c) for c in record.columns])],
         )
 
     def count_source(self, name: TableName, count: int, version: int) -> None:
         self.engine.execute(
-            "UPDATE _viewkeep.sources SET row_count = ?, version = ? WHERE name = ?", [count, version, str(name)]
+            "UPDATE _viewkeep.versions SET row_count = ?, version = ? WHERE kind = 'source' AND name = ?",
+            [count, version, str(name)],
         )
 
     def drop_source(self, name: TableName) -> None:
-        self.engine.execute("DELETE FROM _viewkeep.sources WHERE name = ?", [str(name)])
+        self.engine.execute("DELETE FROM _viewkeep.versions WHERE kind = 'source' AND name = ?", [str(name)])
 
     # ------------------------------------------------------------------ history
     def add_history(self, report: RefreshReport) -> RefreshReport:
