@@ -9,7 +9,7 @@ CROSSOVER = 0.6
 """Share of changed source rows from which 'auto' recomputes. Measured by `python -m bench crossover`: a
 recompute that also tells what changed was slower than the incremental way at every share up to this one."""
 CROSSOVER_UNLOGGED = 0.2
-"""The same for a view that keeps no changes, whose recompute just replaces its rows: sums cross at 23 %."""
+"""The same for a view that keeps no changes, whose recompute just replaces its rows: sums cross near 20 %."""
 
 
 @dataclass(frozen=True, slots=True)
