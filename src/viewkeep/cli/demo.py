@@ -16,7 +16,7 @@ from viewkeep.cli import render, shop
 from viewkeep.cli.console import working
 from viewkeep.cli.database import open_database
 
-DEFAULT_ORDERS = 50_000
+DEFAULT_ORDERS = 400_000
 
 _QUERIES = {view.name: view.query for view in shop.VIEWS}
 _WIDEST = 100
@@ -120,7 +120,7 @@ def _close(console: Console, totals: Totals) -> None:
         )
     console.print(
         "\nTry next:\n"
-        "  viewkeep demo --rows 500000\n"
+        "  viewkeep demo --rows 20000             small tables: there the queries from scratch win\n"
         "  viewkeep sql --db my.duckdb --file my_tables_and_views.sql\n"
         "  viewkeep refresh --db my.duckdb        then: status, explain VIEW, history VIEW, verify\n"
         "  viewkeep compile VIEW --db my.duckdb --dialect spark"

@@ -313,7 +313,7 @@ def demo(
     \b
     Examples:
       viewkeep demo
-      viewkeep demo --rows 500000
+      viewkeep demo --rows 20000
     """
     if not run_demo(out(), rows):
         raise typer.Exit(1)
