@@ -11,25 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import assert_never
 
 from sqlglot import exp
 
 from viewkeep.errors import UnsupportedError
-from viewkeep.plan.nodes import (
-    Aggregate,
-    Filter,
-    Join,
-    Named,
-    Node,
-    Project,
-    Repeat,
-    Scan,
-    TopK,
-    Union,
-    Values,
-    types_of,
-)
+from viewkeep.plan.nodes import Aggregate, Named, Node, inputs_of, types_of, with_inputs
 from viewkeep.plan.scalars import Scalar, is_exact
 
 _ANY_ORDER = (exp.Count, exp.Min, exp.Max, exp.Median, exp.LogicalAnd, exp.LogicalOr)
@@ -39,21 +25,11 @@ _ADDING = (exp.Sum, exp.Avg, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Vari
 
 def reproducible(node: Node) -> Node:
     """The same plan with every aggregate in it made reproducible."""
-    match node:
-        case Scan() | Values():
-            return node
-        case Aggregate():
-            types = types_of(node.input)
-            calls = tuple(Named(c.field, _call(c.scalar, types)) for c in node.calls)
-            return Aggregate(reproducible(node.input), node.keys, calls)
-        case Filter() | Project() | Repeat() | TopK():
-            return replace(node, input=reproducible(node.input))
-        case Join():
-            return replace(node, left=reproducible(node.left), right=reproducible(node.right))
-        case Union():
-            return replace(node, inputs=tuple(reproducible(i) for i in node.inputs))
-        case _:
-            assert_never(node)
+    below = with_inputs(node, tuple(reproducible(child) for child in inputs_of(node)))
+    if not isinstance(below, Aggregate):
+        return below
+    types = types_of(below.input)
+    return replace(below, calls=tuple(Named(c.field, _call(c.scalar, types)) for c in below.calls))
 
 
 def _call(call: Scalar, types: Mapping[str, str]) -> Scalar:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import assert_never
 
 from viewkeep.catalog import TableName
 from viewkeep.errors import PlanError
@@ -225,6 +226,23 @@ def inputs_of(node: Node) -> tuple[Node, ...]:
             return (node.left, node.right)
         case Union():
             return node.inputs
+
+
+def with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
+    """The same node over other inputs; itself where they are the same."""
+    if all(a is b for a, b in zip(inputs, inputs_of(node), strict=True)):
+        return node
+    match node:
+        case Scan() | Values():
+            return node
+        case Filter() | Project() | Aggregate() | Repeat() | TopK():
+            return replace(node, input=inputs[0])
+        case Join():
+            return replace(node, left=inputs[0], right=inputs[1])
+        case Union():
+            return replace(node, inputs=inputs)
+        case _:
+            assert_never(node)
 
 
 def walk(node: Node) -> Iterator[Node]:

@@ -18,6 +18,8 @@ from viewkeep.plan.nodes import (
     TopK,
     Union,
     Values,
+    inputs_of,
+    with_inputs,
 )
 from viewkeep.plan.scalars import Scalar, column, columns_of, conjoin, conjuncts
 
@@ -72,20 +74,10 @@ def join_all(relations: list[Node], predicates: list[Scalar]) -> Node:
 
 def normalise(node: Node) -> Node:
     """Push predicates into joins, everywhere."""
-    match node:
-        case Join(kind=JoinKind.INNER) | Filter():
-            relations, predicates = flatten_join(node)
-            return join_all([normalise(r) for r in relations], predicates)
-        case Scan() | Values():
-            return node
-        case Project() | Aggregate() | Repeat() | TopK():
-            return replace(node, input=normalise(node.input))
-        case Join():
-            return replace(node, left=normalise(node.left), right=normalise(node.right))
-        case Union():
-            return replace(node, inputs=tuple(normalise(i) for i in node.inputs))
-        case _:
-            assert_never(node)
+    if isinstance(node, Filter) or (isinstance(node, Join) and node.kind is JoinKind.INNER):
+        relations, predicates = flatten_join(node)
+        return join_all([normalise(r) for r in relations], predicates)
+    return with_inputs(node, tuple(normalise(child) for child in inputs_of(node)))
 
 
 def prune(node: Node, needed: frozenset[str] | None = None) -> Node:

@@ -93,7 +93,8 @@ class Refresher:
             books: Books | None = None
             try:
                 with self.engine.transaction() as own:
-                    reports, books = self._run(order, full, forced)
+                    reports, left_behind = self._run(order, full, forced)
+                books = left_behind  # only now is it committed
                 return reports
             except _StartOver as again:
                 if not own:

@@ -9,25 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import assert_never
 
 from sqlglot import exp
 
 from viewkeep.errors import PlanError
-from viewkeep.plan.nodes import (
-    Aggregate,
-    Filter,
-    Join,
-    Named,
-    Node,
-    Project,
-    Repeat,
-    Scan,
-    TopK,
-    Union,
-    Values,
-    inputs_of,
-)
+from viewkeep.plan.nodes import Aggregate, Filter, Named, Node, Project, inputs_of, with_inputs
 from viewkeep.plan.scalars import Scalar, substitute
 from viewkeep.strategy.program import Clear, DropEmpty, Program, Step
 
@@ -91,7 +77,7 @@ def simplify(root: Node) -> Node:
 
     def visit(node: Node) -> Node:
         if id(node) not in done:
-            current = _with_inputs(node, tuple(visit(child) for child in inputs_of(node)))
+            current = with_inputs(node, tuple(visit(child) for child in inputs_of(node)))
             changed = True
             while changed:
                 changed = False
@@ -116,22 +102,6 @@ def simplify_program(program: Program) -> Program:
         else:
             steps.append(replace(step, source=simplify(step.source)))
     return replace(program, steps=tuple(steps))
-
-
-def _with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
-    if all(a is b for a, b in zip(inputs, inputs_of(node), strict=True)):
-        return node
-    match node:
-        case Scan() | Values():
-            return node
-        case Filter() | Project() | Aggregate() | Repeat() | TopK():
-            return replace(node, input=inputs[0])
-        case Join():
-            return replace(node, left=inputs[0], right=inputs[1])
-        case Union():
-            return replace(node, inputs=inputs)
-        case _:
-            assert_never(node)
 
 
 def _passes(node: Project) -> bool:
