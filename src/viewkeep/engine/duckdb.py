@@ -82,6 +82,10 @@ class DuckDBEngine:
             finally:
                 self._depth -= 1
 
+    @property
+    def users_transaction(self) -> bool:
+        return self._users
+
     def _roll_back(self) -> None:
         with suppress(duckdb.Error):  # a failed COMMIT has rolled back already
             self.connection.execute("ROLLBACK")

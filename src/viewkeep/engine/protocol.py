@@ -39,6 +39,11 @@ class Engine(Protocol):
         gives False: then nothing can be tried again from here."""
         ...
 
+    @property
+    def users_transaction(self) -> bool:
+        """Whether the user has a transaction open: what is seen in it may never come true."""
+        ...
+
     def bound(self, name: str, data: pa.Table) -> AbstractContextManager[None]:
         """Make an Arrow table readable under a name."""
         ...

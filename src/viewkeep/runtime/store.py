@@ -99,9 +99,11 @@ class Store:
     def books(self) -> Books:
         """All bookkeeping. Every change of it moves the clock, so what was read at this version still holds."""
         version = self.version()
-        if self._books is None or self._books.version != version:
-            self._books = Books(version, self.views(), self.sources(), self.positions())
-        return self._books
+        if self._books is not None and self._books.version == version:
+            return self._books
+        found = Books(version, self.views(), self.sources(), self.positions())
+        self._books = None if self.engine.users_transaction else found
+        return found
 
     def remember(self, books: Books | None) -> None:
         """What a committed run left behind; None where that is not known for sure."""
