@@ -113,3 +113,19 @@ def test_explain_before_creation(keeper: viewkeep.Keeper) -> None:
     assert "NOT INCREMENTAL" in keeper.sql(
         "EXPLAIN CREATE MATERIALIZED VIEW v AS SELECT k FROM r EXCEPT SELECT h FROM r"
     )
+
+
+def test_a_table_dropped_after_a_refresh_makes_only_its_views_invalid(keeper: viewkeep.Keeper) -> None:
+    keeper.sql("CREATE TABLE other (a INT); INSERT INTO other VALUES (1)")
+    keeper.sql("CREATE MATERIALIZED VIEW v AS SELECT k FROM r; CREATE MATERIALIZED VIEW w AS SELECT a FROM other")
+    change(keeper, 4)
+    keeper.refresh()
+    before = keeper.query("SELECT COUNT(*) AS n FROM v").to_pylist()
+    keeper.engine.connection.execute("DROP TABLE r; INSERT INTO other VALUES (2)")
+    reports = {r.view: r for r in keeper.refresh()}
+    assert reports["v"].strategy == "invalid"
+    assert reports["v"].reason == "table 'r' is gone"
+    assert reports["w"].rows_inserted == 1
+    with pytest.raises(viewkeep.ViewkeepError, match="view 'v' is invalid: table 'r' is gone"):
+        keeper.refresh("v")
+    assert keeper.query("SELECT COUNT(*) AS n FROM v").to_pylist() == before

@@ -43,6 +43,10 @@ class TableName:
         return TableName(name, schema or None)
 
 
+TYPE_SPELLING = "duckdb"
+"""The dialect in which types are spelled in catalogs and plans, whatever engine they came from."""
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     name: str

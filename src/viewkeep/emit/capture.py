@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from viewkeep.catalog import Table, TableName
+from viewkeep.catalog import TYPE_SPELLING, Table, TableName
 from viewkeep.emit.select import identifier, table
 from viewkeep.strategy import names
 
@@ -79,4 +79,4 @@ def _table(name: TableName, dialect: str) -> str:
 
 
 def _type(text: str, dialect: str) -> str:
-    return exp.DataType.build(text, dialect="duckdb", udt=True).sql(dialect=dialect)
+    return exp.DataType.build(text, dialect=TYPE_SPELLING, udt=True).sql(dialect=dialect)

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 
 from sqlglot import exp
 
+from viewkeep.catalog import TYPE_SPELLING
+
 Scalar = exp.Expr
 
 EXACT_TYPES = frozenset(
@@ -96,7 +98,7 @@ def is_exact(scalar: Scalar, types: Mapping[str, str]) -> bool:
         case exp.Null() | exp.Boolean():
             return True
         case exp.Cast():
-            return scalar.to.sql(dialect="duckdb").split("(")[0].upper() in EXACT_TYPES
+            return scalar.to.sql(dialect=TYPE_SPELLING).split("(")[0].upper() in EXACT_TYPES
         case exp.Paren() | exp.Neg() | exp.Abs():
             return is_exact(scalar.this, types)
         case exp.Add() | exp.Sub() | exp.Mul() | exp.Mod():

@@ -14,7 +14,7 @@ from viewkeep.catalog import TableName
 from viewkeep.emit.select import table_text
 from viewkeep.emit.setup import drop_temporary
 from viewkeep.emit.statements import Statement, out_of, program_sql, query_sql
-from viewkeep.errors import PolicyError, RefreshError, ViewkeepError
+from viewkeep.errors import EngineError, PolicyError, RefreshError, ViewkeepError
 from viewkeep.plan.nodes import Field, Named, Project
 from viewkeep.plan.scalars import column
 from viewkeep.runtime.capture import TRIGGERS, Pending
@@ -137,10 +137,13 @@ class Refresher:
         wanted = {s.folded: s for record in order for s in record.sources if s.folded in run.sources}
         if {k: v.created for k, v in books.views.items()} != {k: v.created for k, v in self.records.items()}:
             raise NotAsThought("another connection made, replaced or dropped a view", hint="try again")
-        run.pending, triggers = self.capture.all_pending(list(wanted.values()))
-        if triggers < TRIGGERS * len(run.sources) and not self.db.capture_doubtful:
-            self.db.capture_doubtful = True
-            raise NotAsThought("a table has lost its capture", hint="try again")
+        try:
+            run.pending, triggers = self.capture.all_pending(list(wanted.values()))
+        except EngineError as error:  # a table is gone, or is a view now
+            self._doubt(error)
+            raise
+        if triggers < TRIGGERS * len(run.sources):
+            self._doubt()
         for folded, name in wanted.items():
             pending, record = run.pending[folded], run.sources[folded]
             if any(record.version > p[folded] for p in run.positions.values() if folded in p):
@@ -151,6 +154,12 @@ class Refresher:
                     "captured changes explain: something bypassed capture"
                 )
         return run
+
+    def _doubt(self, cause: EngineError | None = None) -> None:
+        """A table was dropped, perhaps made again: look at each captured one, unless that was just done."""
+        if not self.db.capture_doubtful:
+            self.db.capture_doubtful = True
+            raise NotAsThought("a table has lost its capture", hint="try again") from cause
 
     def _settle(self, run: _Run) -> None:
         """Seal or forget what was consumed, and write down how far everything is."""

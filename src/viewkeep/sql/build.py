@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from viewkeep.catalog import Catalog
+from viewkeep.catalog import TYPE_SPELLING, Catalog
 from viewkeep.errors import NondeterministicError, SqlError, UnsupportedError
 from viewkeep.plan.nodes import Aggregate, Field, Fresh, Named, Node, Order, Project, Query, TopK, Union
 from viewkeep.plan.rewrite import normalise, prune
@@ -324,7 +324,7 @@ def scalar_type(scalar: Scalar, types: dict[str, str]) -> str:
         case exp.Column():
             return types.get(scalar.name, "UNKNOWN")
         case exp.Cast():
-            return scalar.to.sql(dialect="duckdb")
+            return scalar.to.sql(dialect=TYPE_SPELLING)
         case exp.Paren():
             return scalar_type(scalar.this, types)
         case _:

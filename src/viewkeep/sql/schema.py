@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from viewkeep.catalog import Catalog, Column, ForeignKey, Key, Kind, Table
+from viewkeep.catalog import TYPE_SPELLING, Catalog, Column, ForeignKey, Key, Kind, Table
 from viewkeep.errors import SqlError
 from viewkeep.sql.build import build_query
 from viewkeep.sql.parse import parse_one, position_of, split
@@ -56,7 +56,7 @@ def _table(schema: exp.Schema, dialect: str) -> Table:
                 required = any(
                     isinstance(k, exp.NotNullColumnConstraint) and not k.args.get("allow_null") for k in kinds
                 )
-                type_ = item.args["kind"].sql(dialect="duckdb") if item.args.get("kind") else "UNKNOWN"
+                type_ = item.args["kind"].sql(dialect=TYPE_SPELLING) if item.args.get("kind") else "UNKNOWN"
                 columns.append(Column(item.name, type_, nullable=not (primary or required)))
                 if primary or any(isinstance(k, exp.UniqueColumnConstraint) for k in kinds):
                     keys.append(Key((item.name,)))
