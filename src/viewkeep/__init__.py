@@ -9,6 +9,7 @@ from viewkeep.errors import ConnectError, ViewkeepError
 from viewkeep.runtime.compiled import compile_view
 from viewkeep.runtime.keeper import Keeper
 from viewkeep.runtime.reports import RefreshReport, VerifyReport, ViewStatus
+from viewkeep.runtime.transactional.database import TransactionalDatabase
 from viewkeep.sql.parse import split
 from viewkeep.sql.schema import read_schema
 from viewkeep.sql.statements import CreateView, recognise
@@ -34,7 +35,7 @@ def connect(url: str) -> Keeper:
         raise ConnectError(f"{url!r} is not a connection", hint="write duckdb:///file.duckdb, or duckdb:// for memory")
     if scheme == "duckdb":
         # duckdb:///x is the relative file x, duckdb:////x the absolute file /x, as in SQLAlchemy.
-        return Keeper(DuckDBEngine(rest.removeprefix("/")))
+        return Keeper(TransactionalDatabase(DuckDBEngine(rest.removeprefix("/"))))
     raise ConnectError(f"engine {scheme!r} is not available", hint="available: duckdb")
 
 

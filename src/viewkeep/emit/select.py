@@ -147,7 +147,8 @@ class _Emitter:
             query.set("joins", [exp.Join(this=_named(right), **kind)])
             return query
         partner = _select([exp.Literal.number(1)], right)
-        return _where(query, exp.Exists(this=partner if condition is None else _where(partner, condition)))
+        exists: exp.Expr = exp.Exists(this=partner if condition is None else _where(partner, condition))
+        return _where(query, exp.Not(this=exists) if node.kind is JoinKind.ANTI else exists)
 
     def _aggregate(self, node: Aggregate) -> exp.Query:
         query = _select([_as(o.scalar, o.field.id) for o in (*node.keys, *node.calls)], self.emit(node.input))
@@ -233,6 +234,6 @@ def _label(node: Node) -> str:
         case Aggregate():
             return "aggregate" if node.calls else "distinct"
         case Join():
-            return "join" if node.kind is JoinKind.INNER else "semi"
+            return "join" if node.kind is JoinKind.INNER else node.kind.value
         case _:
             return type(node).__name__.lower()

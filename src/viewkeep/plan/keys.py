@@ -49,7 +49,7 @@ def keys_of(node: Node, catalog: Catalog) -> Keys:
                     passed.setdefault(output.scalar.name, output.field.id)
             below = keys_of(node.input, catalog)
             return frozenset(frozenset(passed[i] for i in key) for key in below if key <= passed.keys())
-        case Join(kind=JoinKind.SEMI):
+        case Join(kind=JoinKind.SEMI | JoinKind.ANTI):
             return keys_of(node.left, catalog)
         case Join():
             return _join_keys(node, catalog)

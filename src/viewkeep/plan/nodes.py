@@ -46,6 +46,7 @@ class State(Enum):
 class JoinKind(Enum):
     INNER = "inner"
     SEMI = "semi"
+    ANTI = "anti"
 
 
 class Fresh:
@@ -121,7 +122,8 @@ class Project:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Join:
-    """INNER: pairs for which the condition is true (None: all pairs). SEMI: left rows with a partner."""
+    """INNER: pairs for which the condition is true (None: all pairs). SEMI: left rows with a partner;
+    ANTI: left rows without one."""
 
     left: Node
     right: Node
@@ -137,7 +139,9 @@ class Join:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        return self.left.fields if self.kind is JoinKind.SEMI else (*self.left.fields, *self.right.fields)
+        return (
+            self.left.fields if self.kind in (JoinKind.SEMI, JoinKind.ANTI) else (*self.left.fields, *self.right.fields)
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,43 +1,66 @@
-"""One open database as viewkeep sees it: engine, bookkeeping, views, and what was compiled of them."""
+"""One open database as viewkeep sees it: its tables, its views, and what was compiled of them.
+
+What an engine must do for itself is abstract here: a database with transactions keeps its books in
+tables of its own (transactional/), a lake keeps them in the logs of its tables (lake/).
+"""
 
 from __future__ import annotations
 
-from viewkeep.catalog import Catalog, Kind, Table, TableName
-from viewkeep.engine.protocol import Engine
-from viewkeep.errors import CatalogError, RefreshError, nearest
-from viewkeep.runtime.capture import Capture
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pyarrow as pa
+
+from viewkeep.catalog import Catalog, ForeignKey, Key, Kind, Table, TableName
+from viewkeep.errors import CatalogError, RefreshError, ViewkeepError, nearest
 from viewkeep.runtime.compiled import CompiledView, compile_view, opaque_view
-from viewkeep.runtime.store import Store, ViewRecord
+from viewkeep.runtime.records import ViewRecord
+from viewkeep.runtime.reports import RefreshReport, VerifyReport
+from viewkeep.sql.parse import Statement
 from viewkeep.strategy import names
 
+Since = int | RefreshReport | Mapping[str, int] | None
 
-class Database:
-    def __init__(self, engine: Engine) -> None:
-        self.engine, self.dialect = engine, engine.facts.dialect
-        self.store = Store(engine)
-        self.store.open()
-        self.capture = Capture(engine, self.store)
-        self.views: dict[str, ViewRecord] = self.store.views()
-        self.capture_doubtful = True
-        """Whether some captured table may have lost its triggers: they are then looked at one by one."""
+
+class NotAsThought(ViewkeepError):
+    """The database has other views, or fewer triggers, than this process believes."""
+
+    own = True
+    """Whether the run had its own transaction, so that it can simply be tried again."""
+
+
+class Database(ABC):
+    engine: Any
+    """What is underneath, for whoever needs more of it than viewkeep offers."""
+    dialect: str
+    time_travel: bool
+    """Whether a table can be read as it was."""
+    views: dict[str, ViewRecord]
+
+    def __init__(self) -> None:
         self._catalog: Catalog | None = None
         self._compiled: dict[str, CompiledView] = {}
 
+    # ------------------------------------------------------------------ what there is
+    @abstractmethod
+    def read_catalog(self) -> Catalog:
+        """Tables and plain views, with declared keys; viewkeep's own may be among them."""
+
+    @abstractmethod
+    def read_views(self) -> dict[str, ViewRecord]: ...
+
     def catalog(self) -> Catalog:
-        """Tables as users know them: viewkeep's own left out, its views marked, declared keys added."""
+        """Tables as users know them: viewkeep's own left out, its views marked."""
         if self._catalog is None:
-            found, tables = self.engine.catalog(), []
+            found, tables = self.read_catalog(), []
             for table in found.tables.values():
                 if table.name.schema == names.SCHEMA or table.name.name.startswith(names.RESERVED):
                     continue
                 is_view = table.name.folded in self.views
                 tables.append(Table(table.name, table.columns, Kind.MATERIALIZED) if is_view else table)
-            catalog = Catalog.of(tables, found.default_schema)
-            for name, key in self.store.declared_keys():
-                catalog = catalog.with_constraints(name, [key], []) if catalog.find(name) else catalog
-            for name, foreign in self.store.declared_foreign_keys():
-                catalog = catalog.with_constraints(name, [], [foreign]) if catalog.find(name) else catalog
-            self._catalog = catalog
+            self._catalog = Catalog.of(tables, found.default_schema)
         return self._catalog
 
     def forget_schema(self) -> None:
@@ -46,13 +69,12 @@ class Database:
         self._compiled.clear()
 
     def reload_views(self) -> None:
-        self.store.remember(None)
-        self.views = self.store.books().views
+        self.views = self.read_views()
         self.forget_schema()
 
     def sync(self) -> None:
         """Notice views that another connection made, replaced or dropped."""
-        views = self.store.books().views
+        views = self.read_views()
         if views is not self.views and {k: v.created for k, v in views.items()} != {
             k: v.created for k, v in self.views.items()
         }:
@@ -88,7 +110,7 @@ class Database:
             else:
                 known = Catalog.of(record.tables, self.catalog().default_schema)
                 found = compile_view(record.name, record.query, known, self.dialect, record.output)
-            found.time_travel, found.keeps_changes = self.engine.facts.time_travel, record.keeps_changes
+            found.time_travel, found.keeps_changes = self.time_travel, record.keeps_changes
             found.forget_programs()
             self._compiled[folded] = found
         return self._compiled[folded]
@@ -113,3 +135,61 @@ class Database:
             for v in self.views.values()
             if any(s.folded == table.folded for s in v.sources) or table.folded in v.expanded
         ]
+
+    # ------------------------------------------------------------------ SQL of the user
+    @abstractmethod
+    def output(self, text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Names of a query's columns as the engine gives them, and their types where they must be kept."""
+
+    @abstractmethod
+    def query(self, text: str) -> pa.Table:
+        """The rows of a query in the engine's dialect."""
+
+    @abstractmethod
+    def execute(self, statement: Statement, dialect: str) -> None:
+        """A statement that changes tables or the schema."""
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[bool]:
+        """Where there are transactions: all inside happens or nothing does."""
+
+    # ------------------------------------------------------------------ views
+    @abstractmethod
+    def create(self, record: ViewRecord, compiled: CompiledView, replaced: ViewRecord | None) -> None: ...
+
+    @abstractmethod
+    def drop(self, record: ViewRecord) -> None: ...
+
+    @abstractmethod
+    def invalid_sources(self) -> dict[str, str]:
+        """Tables that views can no longer read, with the reason, by folded name."""
+
+    @abstractmethod
+    def refresh(self, order: list[ViewRecord], full: frozenset[str]) -> list[RefreshReport]:
+        """Refresh views that are given in dependency order; `full` ones are recomputed."""
+
+    @abstractmethod
+    def verify(self, record: ViewRecord) -> VerifyReport: ...
+
+    @abstractmethod
+    def changes(self, record: ViewRecord, since: Since) -> pa.Table: ...
+
+    @abstractmethod
+    def history(self, record: ViewRecord) -> list[RefreshReport]: ...
+
+    @abstractmethod
+    def standing(self, record: ViewRecord, invalid: Mapping[str, str]) -> tuple[int, int]:
+        """A view's version, and how many changed source rows it has not consumed yet."""
+
+    # ------------------------------------------------------------------ tables
+    @abstractmethod
+    def load(self, table: Table, data: pa.Table) -> int: ...
+
+    @abstractmethod
+    def apply(self, table: Table, data: pa.Table) -> tuple[int, int]: ...
+
+    @abstractmethod
+    def declare(self, table: TableName, keys: list[Key], foreign_keys: list[ForeignKey]) -> None: ...
+
+    @abstractmethod
+    def close(self) -> None: ...

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 from sqlglot import exp
 
 from viewkeep.catalog import Kind, Table, TableName
-from viewkeep.emit.setup import drop_temporary, setup_sql, teardown_sql
 from viewkeep.errors import CatalogError, EngineError, PolicyError, SqlError, UnsupportedError
 from viewkeep.runtime.compiled import CompiledView, compile_view, opaque_view
 from viewkeep.runtime.database import Database
-from viewkeep.runtime.reports import RefreshReport
-from viewkeep.runtime.store import ViewRecord
+from viewkeep.runtime.records import ViewRecord
 from viewkeep.sql.parse import Statement, parse_one, to_dialect
 from viewkeep.sql.references import sources_of, tables_of
 from viewkeep.sql.statements import CreateView, DropView, table_name
@@ -33,13 +29,15 @@ def plan_view(db: Database, create: CreateView, dialect: str) -> tuple[ViewRecor
     try:
         # The user's own text is planned first, so that positions in errors are the user's.
         compile_view(create.name, create.query, catalog, dialect)
-        compiled = compile_view(create.name, text, catalog, db.dialect, _output_names(db, text))
+        output, types = _output(db, text)
+        compiled = compile_view(create.name, text, catalog, db.dialect, output)
     except (UnsupportedError, SqlError) as error:
         reason = error.fact + (f" ({error.position})" if error.position else "")
         if isinstance(error, SqlError) and not _engine_accepts(db, text):
             raise  # it is wrong, and our words for it are better than the engine's
         _refuse_recompute(create, reason)
-        compiled = opaque_view(create.name, text, _output_names(db, text), reads, reason)
+        output, types = _output(db, text)
+        compiled = opaque_view(create.name, text, output, reads, reason)
     for source in compiled.sources:
         if source.folded in db.views and not db.views[source.folded].keeps_changes:
             raise SqlError(
@@ -48,7 +46,15 @@ def plan_view(db: Database, create: CreateView, dialect: str) -> tuple[ViewRecor
             )
     plain = {t.name.folded: t.definition or "" for t in named if t.kind is Kind.PLAIN_VIEW}
     record = ViewRecord(
-        create.name, text, compiled.sources, dict(create.options), compiled.layout.output, reason, plain, named
+        create.name,
+        text,
+        compiled.sources,
+        dict(create.options),
+        compiled.layout.output,
+        reason,
+        plain,
+        named,
+        types=types,
     )
     return record, compiled
 
@@ -64,7 +70,7 @@ def _check_names(view: TableName, named: Sequence[Table]) -> None:
 def _engine_accepts(db: Database, text: str) -> bool:
     """Whether the engine understands a query that viewkeep does not."""
     try:
-        _output_names(db, text)
+        _output(db, text)
     except (EngineError, SqlError):
         return False
     return True
@@ -84,9 +90,9 @@ def _refuse_recompute(create: CreateView, reason: str) -> None:
         )
 
 
-def _output_names(db: Database, text: str) -> tuple[str, ...]:
-    """The column names the engine itself gives; asking it also checks types and functions."""
-    found = tuple(row[0] for row in db.engine.execute(f"DESCRIBE {text}"))
+def _output(db: Database, text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The column names (and types) the engine itself gives; asking it also checks types and functions."""
+    found, types = db.output(text)
     seen: set[str] = set()
     for name in found:
         if name.lower() in seen:
@@ -94,7 +100,7 @@ def _output_names(db: Database, text: str) -> tuple[str, ...]:
         if name.lower().startswith(names.RESERVED):
             raise SqlError(f"column name {name!r} is reserved for viewkeep", hint="give it an alias with AS")
         seen.add(name.lower())
-    return found
+    return found, types
 
 
 def create_view(db: Database, create: CreateView, dialect: str) -> None:
@@ -111,55 +117,8 @@ def create_view(db: Database, create: CreateView, dialect: str) -> None:
             )
         _check_not_read(db, existing.name)
     record, compiled = plan_view(db, create, dialect)
-    began = time.perf_counter()
-    with db.engine.transaction():
-        if existing is not None:
-            _remove(db, db.record(create.name))
-        version = db.store.tick()
-        _seal(db, compiled.sources, version)
-        for source in compiled.sources:
-            table = db.catalog().get(source)
-            if table.kind is Kind.BASE:
-                _capture(db, table)
-        for statement in setup_sql(compiled.layout, db.dialect, None if compiled.query else record.query):
-            db.engine.execute(statement)
-        db.store.put_view(replace(record, created=version))
-        db.store.start_positions(record.name, compiled.sources, version)
-        db.store.add_history(
-            RefreshReport(
-                str(record.name),
-                "recompute",
-                "created",
-                rows_inserted=db.capture.count(names.backing(record.name)),
-                seconds=time.perf_counter() - began,
-                versions={str(s): version for s in compiled.sources},
-                version=version,
-            )
-        )
+    db.create(record, compiled, db.record(create.name) if existing is not None else None)
     db.reload_views()
-
-
-def _capture(db: Database, table: Table) -> None:
-    """Start capture, or start it over where the table has columns that are not captured."""
-    known = db.store.sources().get(table.name.folded)
-    if known is not None and {c.name for c in known.columns} >= {c.name for c in table.columns}:
-        return
-    if known is not None:
-        db.capture.stop(table.name)
-        db.store.lose(table.name)
-    db.capture.start(table)
-
-
-def _seal(db: Database, sources: Sequence[TableName], version: int) -> None:
-    """Seal what other views of the same tables still wait for: a view made now contains it already."""
-    known = db.store.sources()
-    for source in sources:
-        if source.folded in known:
-            pending = db.capture.pending(source)
-            if pending.unexplained(known[source.folded].row_count):
-                db.store.lose(source)
-            db.capture.seal(source, version)
-            db.store.count_source(source, pending.rows, version)
 
 
 def drop_view(db: Database, drop: DropView) -> None:
@@ -167,29 +126,13 @@ def drop_view(db: Database, drop: DropView) -> None:
         return
     record = db.record(drop.name)
     _check_not_read(db, record.name)
-    with db.engine.transaction():
-        db.store.tick()
-        _remove(db, record)
+    db.drop(record)
     db.reload_views()
 
 
 def _check_not_read(db: Database, view: TableName) -> None:
     if above := db.readers(view):
         raise CatalogError(f"{_listed(above)} read {str(view)!r}", hint="drop them first; nothing was changed")
-
-
-def _remove(db: Database, record: ViewRecord) -> None:
-    """Its tables, its bookkeeping, and the capture that no other view needs."""
-    for statement in teardown_sql(record.name, db.dialect):
-        db.engine.execute(statement)
-    db.engine.execute(drop_temporary(names.delta(record.name), db.dialect))
-    db.store.drop_view(record.name)
-    known = db.store.sources()
-    for source in record.sources:
-        others = [v for v in db.readers(source) if v.name != record.name]
-        if source.folded in known and not others:
-            table = db.catalog().find(source)
-            db.capture.stop(source, exists=table is not None and table.kind is Kind.BASE)
 
 
 def guard(db: Database, statement: Statement, dialect: str) -> None:

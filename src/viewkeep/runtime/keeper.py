@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, overload
 
@@ -11,19 +11,15 @@ import pyarrow as pa
 from sqlglot import exp
 
 from viewkeep.emit.program import whole_program
-from viewkeep.engine.protocol import Engine
 from viewkeep.errors import SqlError
-from viewkeep.runtime.batches import apply_batch, load_batch
-from viewkeep.runtime.changes import changes_since
-from viewkeep.runtime.database import Database
+from viewkeep.runtime.database import Database, Since
 from viewkeep.runtime.definitions import create_view, drop_view, guard, plan_view
 from viewkeep.runtime.explain import explain_compiled
 from viewkeep.runtime.keys import declare_foreign_key, declare_key
-from viewkeep.runtime.pipeline import refresh_views, repair
+from viewkeep.runtime.pipeline import refresh_views
+from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import RefreshReport, VerifyReport, ViewStatus
 from viewkeep.runtime.status import view_status
-from viewkeep.runtime.store import ViewRecord
-from viewkeep.runtime.verify import verify_view
 from viewkeep.sql.parse import Statement, check_dialect, parse_one, split, to_dialect
 from viewkeep.sql.references import named_in
 from viewkeep.sql.statements import (
@@ -47,9 +43,8 @@ _TRANSACTION = frozenset(["BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT"
 class Keeper:
     """Keeps the materialized views of one database fresh. Made by `viewkeep.connect`."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine, self.dialect = engine, engine.facts.dialect
-        self._db = Database(engine)
+    def __init__(self, database: Database) -> None:
+        self._db, self.engine, self.dialect = database, database.engine, database.dialect
         self._lock = threading.RLock()
 
     # ------------------------------------------------------------------ SQL
@@ -101,12 +96,11 @@ class Keeper:
             return self._read(statement, dialect)
         if first in ("DROP", "ALTER", "CREATE"):
             guard(self._db, statement, dialect)
-        text = to_dialect(statement.text, dialect, self.dialect)
         if first in _TRANSACTION:
-            self.engine.execute(text)
+            self._db.execute(statement, dialect)
         else:
             with self._eagerly():
-                self.engine.execute(text)
+                self._db.execute(statement, dialect)
         if first == "ROLLBACK":
             self._db.reload_views()
         elif first in _SCHEMA:
@@ -119,7 +113,7 @@ class Keeper:
             named = named_in(statement.text, self._db.catalog(), dialect)
             if stale := [v.name for v in on_read if v.name.folded in named]:
                 refresh_views(self._db, stale)
-        return self.engine.arrow(to_dialect(statement.text, dialect, self.dialect))
+        return self._db.query(to_dialect(statement.text, dialect, self.dialect))
 
     @contextmanager
     def _eagerly(self) -> Iterator[None]:
@@ -127,7 +121,7 @@ class Keeper:
         if not (eager := self._with_mode("on_change")):
             yield
             return
-        with self.engine.transaction():
+        with self._db.transaction():
             yield
             refresh_views(self._db, [v.name for v in eager])
 
@@ -150,12 +144,12 @@ class Keeper:
     def load(self, table: str, data: pa.Table) -> int:
         """Append an Arrow table; captured like any other change. How many rows."""
         with self._lock, self._eagerly():
-            return load_batch(self.engine, self._db.base_table(table), data)
+            return self._db.load(self._db.base_table(table), data)
 
     def apply(self, table: str, changes: pa.Table) -> tuple[int, int]:
         """Apply weighted changes (column `_w`: +n inserts, −n deletes). How many rows came and went."""
         with self._lock, self._eagerly():
-            return apply_batch(self.engine, self._db.base_table(table), changes)
+            return self._db.apply(self._db.base_table(table), changes)
 
     # ------------------------------------------------------------------ keys
     def declare_key(self, table: str, columns: Sequence[str]) -> None:
@@ -175,7 +169,7 @@ class Keeper:
         """The plan, what is incremental and what is not, and what the last refresh chose and why."""
         with self._lock:
             record = self._db.record(view)
-            return explain_compiled(self._db.compiled(record), record.options, self._db.store.history(record.name)[-1])
+            return explain_compiled(self._db.compiled(record), record.options, self._db.history(record)[-1])
 
     def compile(self, view: str, dialect: str | None = None) -> list[str]:
         """The whole maintenance program of a view as SQL statements."""
@@ -187,30 +181,30 @@ class Keeper:
     def verify(self, view: str) -> VerifyReport:
         """Compare a view with its query, as bags, in both directions, at the versions it has consumed."""
         with self._lock:
-            return verify_view(self._db, self._db.record(view))
+            return self._db.verify(self._db.record(view))
 
-    def changes(self, view: str, since: int | RefreshReport | Mapping[str, int] | None = None) -> pa.Table:
+    def changes(self, view: str, since: Since = None) -> pa.Table:
         """What a view gained and lost after one of its versions, with a `_w` column.
 
         `since`: a version, or the report of a refresh; without it, all changes that are kept.
         """
         with self._lock:
             self._db.sync()
-            return changes_since(self._db, self._db.record(view), since)
+            return self._db.changes(self._db.record(view), since)
 
     def history(self, view: str) -> list[RefreshReport]:
         """All refreshes of a view, oldest first."""
         with self._lock:
-            return self._db.store.history(self._db.record(view).name)
+            return self._db.history(self._db.record(view))
 
     def status(self) -> list[ViewStatus]:
         """One entry a view: options, version, how many source rows wait."""
         with self._lock:
-            invalid, positions = repair(self._db), self._db.store.positions()
-            return [view_status(self._db, v, invalid, positions.get(k, {})) for k, v in self._db.views.items()]
+            invalid = self._db.invalid_sources()
+            return [view_status(self._db, v, invalid) for v in self._db.views.values()]
 
     def close(self) -> None:
-        self.engine.close()
+        self._db.close()
 
     def __enter__(self) -> Keeper:
         return self

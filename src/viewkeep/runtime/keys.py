@@ -13,7 +13,8 @@ def declare_key(db: Database, table: str, columns: Sequence[str]) -> None:
     found = db.base_table(table)
     if not columns:
         raise CatalogError(f"a key of {table!r} needs at least one column")
-    db.store.declare_key(found.name, Key(tuple(found.column(c).name for c in columns), enforced=False))
+    key = Key(tuple(found.column(c).name for c in columns), enforced=False)
+    db.declare(found.name, [key], [])
     db.forget_schema()
 
 
@@ -33,5 +34,5 @@ def declare_foreign_key(
         tuple(target.column(c).name for c in parent_columns),
         enforced=False,
     )
-    db.store.declare_foreign_key(child.name, key)
+    db.declare(child.name, [], [key])
     db.forget_schema()

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from viewkeep.catalog import TableName
 from viewkeep.errors import RefreshError
-from viewkeep.runtime.database import Database
-from viewkeep.runtime.refresh import NotAsThought, Refresher
+from viewkeep.runtime.database import Database, NotAsThought
+from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import RefreshReport
-from viewkeep.runtime.store import ViewRecord
 
 
 def refresh_views(db: Database, wanted: Sequence[TableName] | None, full: bool = False) -> list[RefreshReport]:
@@ -33,7 +32,7 @@ def _refresh(db: Database, wanted: Sequence[TableName] | None, full: bool) -> li
     if not order:
         db.sync()
         return _refresh(db, wanted, full) if db.views else []
-    broken = repair(db) if db.capture_doubtful else {}
+    broken = db.invalid_sources()
     skipped: list[RefreshReport] = []
     for folded, record in list(order.items()):
         reason = next((broken[s.folded] for s in record.sources if s.folded in broken), None)
@@ -48,7 +47,7 @@ def _refresh(db: Database, wanted: Sequence[TableName] | None, full: bool) -> li
         skipped.append(RefreshReport(str(record.name), "invalid", reason))
         del order[folded]
     recomputed = frozenset(r.name.folded for r in records) if full else frozenset[str]()
-    return [*skipped, *Refresher(db).run(list(order.values()), recomputed)]
+    return [*skipped, *db.refresh(list(order.values()), recomputed)]
 
 
 def _collect(db: Database, record: ViewRecord, order: dict[str, ViewRecord]) -> None:
@@ -57,25 +56,3 @@ def _collect(db: Database, record: ViewRecord, order: dict[str, ViewRecord]) -> 
         if source.folded in db.views:
             _collect(db, db.views[source.folded], order)
     order.setdefault(record.name.folded, record)
-
-
-def repair(db: Database) -> dict[str, str]:
-    """Tables that lost their capture: captured again where they still fit, else why not, by folded name."""
-    uncaptured = db.capture.uncaptured(db.store.books().sources.values())
-    db.capture_doubtful = bool(uncaptured)
-    if not uncaptured:
-        return {}
-    db.forget_schema()
-    broken: dict[str, str] = {}
-    for record in uncaptured:
-        if reason := db.capture.broken(record, db.catalog()):
-            broken[record.name.folded] = reason
-            continue
-        with db.engine.transaction():
-            db.store.tick()
-            db.capture.stop(record.name)
-            db.capture.start(db.catalog().get(record.name))
-            db.store.lose(record.name)
-    db.store.remember(None)
-    db.capture_doubtful = bool(broken)
-    return broken

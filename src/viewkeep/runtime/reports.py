@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
 import pyarrow as pa
@@ -27,6 +28,11 @@ class RefreshReport:
     """Source rows that this refresh consumed."""
     predicted_rows: int = 0
     """Source rows that the chooser expected the chosen way to read."""
+    rows_read: int = 0
+    """Rows of the files that were handed to the engine, after pruning; 0 where the engine does not tell."""
+    bytes_read: int = 0
+    jobs: int = 0
+    """Spark jobs launched; 0 on other engines."""
     at: datetime | None = None
 
     def __str__(self) -> str:
@@ -34,6 +40,16 @@ class RefreshReport:
             f"{self.view}: {self.strategy}, +{self.rows_inserted} −{self.rows_deleted} rows "
             f"in {self.seconds * 1000:.1f} ms ({self.reason})"
         )
+
+
+def entry_of(report: RefreshReport) -> str:
+    """A report as an entry of a view's history."""
+    return json.dumps({**asdict(report), "at": report.at.isoformat() if report.at else None})
+
+
+def report_of(entry: str) -> RefreshReport:
+    found = json.loads(entry)
+    return RefreshReport(**{**found, "at": datetime.fromisoformat(found["at"]) if found["at"] else None})
 
 
 @dataclass(frozen=True, slots=True)

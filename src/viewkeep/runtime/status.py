@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from viewkeep.runtime.database import Database
+from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import ViewStatus
-from viewkeep.runtime.store import LOST, ViewRecord
 
 
-def view_status(db: Database, record: ViewRecord, invalid: dict[str, str], positions: dict[str, int]) -> ViewStatus:
-    known, waiting = db.store.sources(), 0
-    for source in record.sources:
-        if source.folded in known and source.folded not in invalid:
-            pending = db.capture.pending(source)
-            sealed = db.capture.sealed_counts(source, positions.get(source.folded, LOST))
-            waiting += pending.inserted + pending.deleted + sum(sealed)
+def view_status(db: Database, record: ViewRecord, invalid: Mapping[str, str]) -> ViewStatus:
+    version, waiting = db.standing(record, invalid)
     return ViewStatus(
         str(record.name),
         record.policy,
         record.refresh,
         record.strategy,
-        max(positions.values(), default=0),
+        version,
         waiting,
         "yes" if record.not_incremental is None else f"no: {record.not_incremental}",
         next((invalid[s.folded] for s in record.sources if s.folded in invalid), None),

@@ -14,6 +14,7 @@ from functools import reduce
 
 from sqlglot import exp
 
+from viewkeep.catalog import TableName
 from viewkeep.incremental.affected import restrict
 from viewkeep.incremental.delta import delta
 from viewkeep.incremental.weighted import Context, Weighted, keep
@@ -97,7 +98,7 @@ def _zero(scalar: Scalar) -> Scalar:
 
 # ---------------------------------------------------------------------- state with other rules
 def _combine(layout: GroupLayout, change: Weighted, context: Context) -> tuple[Step, ...]:
-    groups = _Combination(layout, change, context)
+    groups = Combination(layout, change, context, names.stage(layout.view, "groups"))
     found = "affected groups are found by key" if layout.keys else "there is one group"
     return (
         groups.step(),
@@ -106,7 +107,7 @@ def _combine(layout: GroupLayout, change: Weighted, context: Context) -> tuple[S
     )
 
 
-class _Combination:
+class Combination:
     """The staged table of one refresh: for each affected group its old state beside its changes.
 
     Old state and changes are brought into one row a group by UNION ALL and GROUP BY, which treats
@@ -115,9 +116,8 @@ class _Combination:
 
     HIT = "_vk_hit"
 
-    def __init__(self, layout: GroupLayout, change: Weighted, context: Context) -> None:
-        self.layout, self.context, self.fresh = layout, context, context.fresh
-        self.name = names.stage(layout.view, "groups")
+    def __init__(self, layout: GroupLayout, change: Weighted, context: Context, name: TableName) -> None:
+        self.layout, self.name, self.fresh = layout, name, context.fresh
         self.key_fields = tuple(k.field for k in layout.aggregate.keys)
         self.before = {c.field.id: Field(self.fresh("before"), c.field.type) for c in layout.state.components}
         self.gain = {c.field.id: Field(self.fresh("gain"), c.field.type) for c in layout.state.components}
@@ -237,12 +237,14 @@ class _Combination:
 
     # ------------------------------------------------------------------ what it becomes
     def new_rows(self) -> list[tuple[Node, str]]:
-        anew = (self._from_rows(), "groups whose state cannot be derived, from their rows")
-        if any(c.rule is Rule.RECOMPUTE for c in self.layout.state.components):
-            return [anew]
-        return [(self._derived(), "groups whose state follows from the change"), anew]
+        anew = (self.from_rows(), "groups whose state cannot be derived, from their rows")
+        derived = self.derived()
+        return [anew] if derived is None else [(derived, "groups whose state follows from the change"), anew]
 
-    def _derived(self) -> Node:
+    def derived(self) -> Node | None:
+        """Groups whose state follows from the change; None where every group is computed anew."""
+        if any(c.rule is Rule.RECOMPUTE for c in self.layout.state.components):
+            return None
         total = exp.Add(this=_zero(column(self.rows_before.id)), expression=_zero(column(self.rows_gain.id)))
         kept: Scalar = exp.Not(this=column(self.hit.id))
         if self.key_fields:
@@ -264,7 +266,8 @@ class _Combination:
             outputs.append(Named(component.field, value))
         return Project(Filter(self.scan(), kept), (*keep(self.key_fields), *outputs))
 
-    def _from_rows(self) -> Node:
+    def from_rows(self) -> Node:
+        """Groups whose state cannot be derived, from their rows."""
         aggregate = self.layout.aggregate
         keys = self.keys_only(hit=True, suffix=True)
         narrowed = restrict(aggregate.input, tuple(k.scalar for k in aggregate.keys), keys) if aggregate.keys else None

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from viewkeep.errors import RefreshError
-from viewkeep.runtime.database import Database
-from viewkeep.runtime.refresh import KEPT_VERSIONS, outgoing_sql
+from viewkeep.runtime.database import Since
+from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import RefreshReport
-from viewkeep.runtime.store import ViewRecord
+from viewkeep.runtime.transactional.refresh import KEPT_VERSIONS, outgoing_sql
 
-Since = int | RefreshReport | Mapping[str, int] | None
+if TYPE_CHECKING:
+    from viewkeep.runtime.transactional.database import TransactionalDatabase
 
 
-def changes_since(db: Database, record: ViewRecord, since: Since) -> pa.Table:
+def changes_since(db: TransactionalDatabase, record: ViewRecord, since: Since) -> pa.Table:
     history, view = db.store.history(record.name), str(record.name)
     if not record.keeps_changes:
         raise RefreshError(f"view {view!r} keeps no changes", hint="make it again with changes = 'keep', the default")

@@ -9,12 +9,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
 
-from viewkeep.catalog import Column, ForeignKey, Key, Kind, Table, TableName
+from viewkeep.catalog import Column, ForeignKey, Key, TableName
 from viewkeep.engine.protocol import Engine
 from viewkeep.errors import ConnectError
-from viewkeep.runtime.reports import RefreshReport
+from viewkeep.runtime.records import ViewRecord, from_json, to_json
+from viewkeep.runtime.reports import RefreshReport, entry_of, report_of
 
 FORMAT = 1
 _TABLES = """
@@ -32,41 +32,6 @@ CREATE TABLE IF NOT EXISTS _viewkeep.foreign_keys (name VARCHAR, record VARCHAR)
 # version, row count and columns (kind 'source'); of each view how far it has consumed each source (kind 'position').
 LOST = -1
 """The position of a view whose recorded changes cannot be trusted: it must be recomputed."""
-
-
-@dataclass(frozen=True, slots=True)
-class ViewRecord:
-    """All that must survive to go on with a view in another process."""
-
-    name: TableName
-    query: str
-    """In the engine's dialect."""
-    sources: tuple[TableName, ...]
-    options: dict[str, str]
-    output: tuple[str, ...]
-    not_incremental: str | None = None
-    expanded: dict[str, str] = field(default_factory=dict)
-    """Plain views the query was expanded through, with their text then."""
-    tables: tuple[Table, ...] = ()
-    """Every table and plain view the query names, as it was then: compiling again gives the same plan."""
-    created: int = 0
-    """The version it was created at: changes before are not known."""
-
-    @property
-    def policy(self) -> str:
-        return self.options.get("policy", "auto")
-
-    @property
-    def strategy(self) -> str:
-        return self.options.get("strategy", "auto")
-
-    @property
-    def refresh(self) -> str:
-        return self.options.get("refresh", "manual")
-
-    @property
-    def keeps_changes(self) -> bool:
-        return self.options.get("changes", "keep") == "keep"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +136,10 @@ class Store:
     # ------------------------------------------------------------------ views
     def views(self) -> dict[str, ViewRecord]:
         rows = self.engine.execute("SELECT name, record FROM _viewkeep.views ORDER BY rowid")
-        return {name: _view(json.loads(record)) for name, record in rows}
+        return {name: from_json(record) for name, record in rows}
 
     def put_view(self, record: ViewRecord) -> None:
-        data = {**asdict(record), "name": str(record.name), "sources": [str(s) for s in record.sources]}
-        data["tables"] = [_table_to_json(t) for t in record.tables]
-        self.engine.execute("INSERT INTO _viewkeep.views VALUES (?, ?)", [record.name.folded, json.dumps(data)])
+        self.engine.execute("INSERT INTO _viewkeep.views VALUES (?, ?)", [record.name.folded, to_json(record)])
 
     def forget_changes(self, name: TableName, version: int) -> None:
         """The view's changes up to a version are not known any more."""
@@ -218,16 +181,14 @@ class Store:
     # ------------------------------------------------------------------ history
     def add_history(self, report: RefreshReport) -> RefreshReport:
         stamped = replace(report, at=datetime.now(UTC))
-        entry = {**asdict(stamped), "at": stamped.at.isoformat() if stamped.at else None}
         self.engine.execute(
-            "INSERT INTO _viewkeep.history VALUES (?, ?)", [TableName.parse(report.view).folded, json.dumps(entry)]
+            "INSERT INTO _viewkeep.history VALUES (?, ?)", [TableName.parse(report.view).folded, entry_of(stamped)]
         )
         return stamped
 
     def history(self, view: TableName) -> list[RefreshReport]:
         rows = self.engine.execute("SELECT entry FROM _viewkeep.history WHERE view = ? ORDER BY rowid", [view.folded])
-        entries: list[dict[str, Any]] = [json.loads(entry) for (entry,) in rows]
-        return [RefreshReport(**{**e, "at": datetime.fromisoformat(e["at"]) if e["at"] else None}) for e in entries]
+        return [report_of(entry) for (entry,) in rows]
 
     def last_strategy(self, view: TableName) -> str | None:
         found = self.engine.execute(
@@ -256,37 +217,3 @@ class Store:
             key = ForeignKey(tuple(r["columns"]), parent, tuple(r["parent_columns"]), enforced=False)
             found.append((TableName.parse(name), key))
         return found
-
-
-def _view(data: dict[str, Any]) -> ViewRecord:
-    return ViewRecord(
-        **{
-            **data,
-            "name": TableName.parse(data["name"]),
-            "sources": tuple(TableName.parse(s) for s in data["sources"]),
-            "output": tuple(data["output"]),
-            "tables": tuple(_table_from_json(t) for t in data["tables"]),
-        }
-    )
-
-
-def _table_to_json(table: Table) -> dict[str, Any]:
-    """Foreign keys are left out: no plan depends on them yet."""
-    return {
-        "name": str(table.name),
-        "columns": [asdict(c) for c in table.columns],
-        "kind": table.kind.value,
-        "keys": [asdict(k) for k in table.keys],
-        "definition": table.definition,
-    }
-
-
-def _table_from_json(data: dict[str, Any]) -> Table:
-    return Table(
-        TableName.parse(data["name"]),
-        tuple(Column(**c) for c in data["columns"]),
-        Kind(data["kind"]),
-        tuple(Key(tuple(k["columns"]), k["enforced"]) for k in data["keys"]),
-        (),
-        data["definition"],
-    )

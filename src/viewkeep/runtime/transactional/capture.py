@@ -15,7 +15,7 @@ from viewkeep.catalog import Catalog, Column, Kind, Table, TableName
 from viewkeep.emit.capture import capture_sql, release_sql, trigger_name
 from viewkeep.emit.select import identifier, table_text
 from viewkeep.engine.protocol import Engine
-from viewkeep.runtime.store import SourceRecord, Store
+from viewkeep.runtime.transactional.store import SourceRecord, Store
 from viewkeep.strategy import names
 
 TRIGGERS = 3

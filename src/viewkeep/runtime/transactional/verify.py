@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from sqlglot import exp
@@ -24,13 +24,16 @@ from viewkeep.incremental.old import old
 from viewkeep.incremental.weighted import Context, to_rows
 from viewkeep.plan.nodes import Field, Fresh, Scan
 from viewkeep.runtime.compiled import CompiledView
-from viewkeep.runtime.database import Database
-from viewkeep.runtime.refresh import outgoing_sql
+from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import VerifyReport
-from viewkeep.runtime.store import LOST, ViewRecord
+from viewkeep.runtime.transactional.refresh import outgoing_sql
+from viewkeep.runtime.transactional.store import LOST
 from viewkeep.sql.parse import parse_one
 from viewkeep.sql.references import replace_tables
 from viewkeep.strategy import names
+
+if TYPE_CHECKING:
+    from viewkeep.runtime.transactional.database import TransactionalDatabase
 
 TOLERANCE = 1e-9
 """Doubles may differ by this much, relative to their size: addition in another order is not exact."""
@@ -38,7 +41,7 @@ _SHOWN = 10
 _EXPECTED = TableName("_vk_expected")
 
 
-def verify_view(db: Database, record: ViewRecord) -> VerifyReport:
+def verify_view(db: TransactionalDatabase, record: ViewRecord) -> VerifyReport:
     engine, store, catalog, dialect = db.engine, db.store, db.catalog(), db.dialect
     compiled, parents = db.compiled(record), db.parents(record)
     positions = store.positions().get(record.name.folded, {})

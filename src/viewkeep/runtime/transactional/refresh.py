@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from viewkeep.catalog import TableName
 from viewkeep.emit.select import table_text
@@ -17,25 +18,22 @@ from viewkeep.emit.statements import Statement, out_of, program_sql, query_sql
 from viewkeep.errors import EngineError, PolicyError, RefreshError, ViewkeepError
 from viewkeep.plan.nodes import Field, Named, Project
 from viewkeep.plan.scalars import column
-from viewkeep.runtime.capture import TRIGGERS, Pending
 from viewkeep.runtime.compiled import CompiledView
-from viewkeep.runtime.database import Database
+from viewkeep.runtime.database import NotAsThought
+from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import RefreshReport
-from viewkeep.runtime.store import LOST, Books, SourceRecord, ViewRecord
+from viewkeep.runtime.transactional.capture import TRIGGERS, Pending
+from viewkeep.runtime.transactional.store import LOST, Books, SourceRecord
 from viewkeep.strategy import names
 from viewkeep.strategy.choose import Choice, Situation, choose
 from viewkeep.strategy.outgoing import outgoing
 from viewkeep.strategy.program import Append, Clear, DeleteMatching, DropEmpty, MergeAdd, Stage, TakeOut
 
+if TYPE_CHECKING:
+    from viewkeep.runtime.transactional.database import TransactionalDatabase
+
 KEPT_VERSIONS = 100
 """How far back a view's own changes can be asked for, in runs."""
-
-
-class NotAsThought(ViewkeepError):
-    """The database has other views, or fewer triggers, than this process believes."""
-
-    own = True
-    """Whether the run had its own transaction, so that it can simply be tried again."""
 
 
 class _StartOver(Exception):
@@ -80,7 +78,7 @@ class _Run:
 
 
 class Refresher:
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: TransactionalDatabase) -> None:
         self.db, self.engine, self.store, self.capture = db, db.engine, db.store, db.capture
         self.compiled, self.records, self.dialect = db.compiled, db.views, db.dialect
 

@@ -1,0 +1,88 @@
+"""What is kept of a view, as text: all that another process needs to go on with it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from viewkeep.catalog import Column, Key, Kind, Table, TableName
+
+
+@dataclass(frozen=True, slots=True)
+class ViewRecord:
+    """All that must survive to go on with a view in another process."""
+
+    name: TableName
+    query: str
+    """In the engine's dialect."""
+    sources: tuple[TableName, ...]
+    options: dict[str, str]
+    output: tuple[str, ...]
+    not_incremental: str | None = None
+    expanded: dict[str, str] = field(default_factory=dict)
+    """Plain views the query was expanded through, with their text then."""
+    tables: tuple[Table, ...] = ()
+    """Every table and plain view the query names, as it was then: compiling again gives the same plan."""
+    created: int = 0
+    """The version it was created at: changes before are not known."""
+    types: tuple[str, ...] = ()
+    """Of the output columns, where the engine's own types do not follow from the stored ones."""
+
+    @property
+    def policy(self) -> str:
+        return self.options.get("policy", "auto")
+
+    @property
+    def strategy(self) -> str:
+        return self.options.get("strategy", "auto")
+
+    @property
+    def refresh(self) -> str:
+        return self.options.get("refresh", "manual")
+
+    @property
+    def keeps_changes(self) -> bool:
+        return self.options.get("changes", "keep") == "keep"
+
+
+def to_json(record: ViewRecord) -> str:
+    data = {**asdict(record), "name": str(record.name), "sources": [str(s) for s in record.sources]}
+    data["tables"] = [_table_to_json(t) for t in record.tables]
+    return json.dumps(data)
+
+
+def from_json(text: str) -> ViewRecord:
+    data = json.loads(text)
+    return ViewRecord(
+        **{
+            **data,
+            "name": TableName.parse(data["name"]),
+            "sources": tuple(TableName.parse(s) for s in data["sources"]),
+            "output": tuple(data["output"]),
+            "tables": tuple(_table_from_json(t) for t in data["tables"]),
+            "types": tuple(data.get("types", ())),
+        }
+    )
+
+
+def _table_to_json(table: Table) -> dict[str, Any]:
+    """Foreign keys are left out: no plan depends on them yet."""
+    return {
+        "name": str(table.name),
+        "columns": [asdict(c) for c in table.columns],
+        "kind": table.kind.value,
+        "keys": [asdict(k) for k in table.keys],
+        "definition": table.definition,
+    }
+
+
+def _table_from_json(data: dict[str, Any]) -> Table:
+    return Table(
+        TableName.parse(data["name"]),
+        tuple(Column(**c) for c in data["columns"]),
+        Kind(data["kind"]),
+        tuple(Key(tuple(k["columns"]), k["enforced"]) for k in data["keys"]),
+        (),
+        data["definition"],
+    )

@@ -1,0 +1,1 @@
+"""Views in a database with transactions: a refresh and its bookkeeping are one commit."""

@@ -1,0 +1,169 @@
+"""Programs of a view that is stored as a set of files: read some of them, write others in their place.
+
+    rows that stay   = TOUCHED ⊳ CHANGE          (of the files that may hold an affected row)
+    rows in their place = TOUCHED ⋉ CHANGE and CHANGE, combined as the layout says
+
+TOUCHED and CHANGE are relations that the runtime binds: the stored rows of the files it chose, and
+the change, computed once. Old versions stay readable, so nothing has to be logged beside: what a
+view gained and lost is the difference of the files of two of its versions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from viewkeep.catalog import TableName
+from viewkeep.incremental.delta import delta
+from viewkeep.incremental.weighted import Context, Weighted, add, keep, negate, to_rows, to_units
+from viewkeep.plan.nodes import (
+    Aggregate,
+    Field,
+    Filter,
+    Fresh,
+    Join,
+    JoinKind,
+    Named,
+    Node,
+    Project,
+    Scan,
+    State,
+    Union,
+    scans,
+)
+from viewkeep.plan.scalars import column, conjoin, integer, null_safe_equal
+from viewkeep.strategy import names
+from viewkeep.strategy.grouped import Combination, additive_delta
+from viewkeep.strategy.layout import BagLayout, GroupLayout
+from viewkeep.strategy.simplify import simplify
+
+TOUCHED = TableName("_vk_touched")
+CHANGE = TableName("_vk_change")
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """One refresh of a view that is stored as files."""
+
+    rows: Node | None
+    """What the touched files hold afterwards. Without a change: rows that are all new."""
+    change: Node | None = None
+    """Computed first, then read as CHANGE under `columns`."""
+    columns: tuple[str, ...] = ()
+    match: tuple[tuple[str, str], ...] = ()
+    """Stored columns and the columns of the change they are found by; empty: every stored row is touched."""
+    recorded: bool = False
+    """Whether the change is the view's own, as weighted stored rows."""
+    hit: str | None = None
+    """The column of the change that says which groups must be computed from the tables."""
+    anew: Node | None = None
+    """Those groups."""
+
+
+def refresh_files(layout: BagLayout | GroupLayout, context: Context, append_only: bool) -> Rewrite:
+    """`append_only`: no source lost a row and the plan cannot turn an insert into a delete."""
+    if isinstance(layout, GroupLayout):
+        change = delta(layout.aggregate.input, context)
+        assert change is not None
+        found = _add_state(layout, change, context) if layout.state.additive else _combine(layout, change, context)
+    else:
+        change = delta(layout.contents, context)
+        assert change is not None
+        found = _append(layout, change, context) if append_only else _replace_rows(layout, change, context)
+    return replace(
+        found,
+        rows=None if found.rows is None else simplify(found.rows),
+        change=None if found.change is None else simplify(found.change),
+        anew=None if found.anew is None else simplify(found.anew),
+    )
+
+
+# ---------------------------------------------------------------------- rows
+def _append(layout: BagLayout, change: Weighted, context: Context) -> Rewrite:
+    """Nothing leaves the view. With one delta there is nothing to cancel either."""
+    deltas = sum(scan.state is State.DELTA for scan in scans(change.node))
+    rows = change if deltas == 1 else to_units(change, context.fresh)
+    return Rewrite(Project(rows.node, keep(layout.stored)))
+
+
+def _replace_rows(layout: BagLayout, change: Weighted, context: Context) -> Rewrite:
+    units, fresh = to_units(change, context.fresh), context.fresh
+    weight = Field(names.WEIGHT, "INTEGER")
+    staged = Project(units.node, (Named(weight, units.weight_scalar), *keep(layout.stored)))
+    return Rewrite(
+        rows_after(layout, fresh),
+        staged,
+        (names.WEIGHT, *layout.columns),
+        tuple((c, c) for c in layout.key or layout.columns),
+        recorded=True,
+    )
+
+
+def rows_after(layout: BagLayout, fresh: Fresh) -> Node:
+    """TOUCHED with the weighted rows of CHANGE applied: one copy goes for each deleted row, others stay."""
+    came = Project(_signed(layout, exp.GT), keep(layout.stored))
+    stay = _of_touched(layout, layout.key or layout.columns, JoinKind.ANTI, fresh)
+    if layout.key:
+        return Union((stay, came), layout.stored)
+    gone = negate(Weighted(Project(_signed(layout, exp.LT), keep(layout.stored))), fresh)
+    met = Weighted(_of_touched(layout, layout.columns, JoinKind.SEMI, fresh))
+    copies = to_rows(add([met, gone], layout.stored, fresh), fresh)
+    return Union((stay, copies, came), layout.stored)
+
+
+def _signed(layout: BagLayout, compare: type[exp.Expr]) -> Node:
+    """The changed rows of one sign."""
+    weight = (Field(names.WEIGHT, "INTEGER"), names.WEIGHT)
+    changed = Scan(CHANGE, (weight, *zip(layout.stored, layout.columns, strict=True)))
+    return Filter(changed, compare(this=column(names.WEIGHT), expression=integer(0)))
+
+
+def _of_touched(layout: BagLayout, match: tuple[str, ...], kind: JoinKind, fresh: Fresh) -> Node:
+    """Touched rows that match, or do not match, a row that goes."""
+    at = dict(zip(layout.columns, layout.stored, strict=True))
+    keys = tuple(at[c] for c in match)
+    renamed = tuple(Field(fresh("k"), f.type) for f in keys)
+    gone = Project(_signed(layout, exp.LT), tuple(Named(n, column(f.id)) for n, f in zip(renamed, keys, strict=True)))
+    return _on_keys(layout.scan(TOUCHED), keys, gone, kind)
+
+
+def _on_keys(touched: Node, keys: tuple[Field, ...], changed: Node, kind: JoinKind) -> Node:
+    """Touched rows whose key is, or is not, among the changed keys."""
+    pairs = zip(keys, changed.fields, strict=True)
+    return Join(touched, changed, conjoin(null_safe_equal(column(f.id), column(n.id)) for f, n in pairs), kind)
+
+
+# ---------------------------------------------------------------------- groups
+def _add_state(layout: GroupLayout, change: Weighted, context: Context) -> Rewrite:
+    """γ(TOUCHED + D): stored state and its changes, summed by group."""
+    keys, counters = layout.key_fields, layout.counters
+    changes = additive_delta(layout, change, context.fresh)
+    staged = Scan(
+        CHANGE, tuple((Field(f.id + "_c", f.type), c) for f, c in zip(layout.stored, layout.columns, strict=True))
+    )
+    both = Union((layout.scan(TOUCHED), staged), layout.stored)
+    totals = tuple(Named(Field(context.fresh("t"), f.type), exp.Sum(this=column(f.id))) for f in counters)
+    summed = Aggregate(both, keep(keys), totals)
+    rows: Node = Project(
+        summed,
+        (*keep(keys), *(Named(f, column(t.field.id)) for f, t in zip(counters, totals, strict=True))),
+    )
+    if keys:
+        rows = Filter(rows, exp.GT(this=column(names.ROWS), expression=integer(0)))
+    return Rewrite(rows, changes, layout.columns, tuple((k, k) for k in layout.keys))
+
+
+def _combine(layout: GroupLayout, change: Weighted, context: Context) -> Rewrite:
+    """Affected groups go; what becomes of them comes, derived from the change or computed from their rows."""
+    groups = Combination(layout, change, context, CHANGE)
+    derived = groups.derived()
+    parts: list[Node] = [] if derived is None else [derived]
+    match: tuple[tuple[str, str], ...] = ()
+    if layout.keys:
+        match = tuple(zip(layout.keys, (f.id for f in layout.key_fields), strict=True))
+        stay = _on_keys(layout.scan(TOUCHED), layout.key_fields, groups.keys_only(suffix=True), JoinKind.ANTI)
+        parts.insert(0, stay)
+    rows = Union(tuple(parts), layout.stored) if parts else None
+    columns = tuple(f.id for f in groups.node.fields)
+    return Rewrite(rows, groups.node, columns, match, hit=groups.HIT, anew=groups.from_rows())
