@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from viewkeep.catalog import TableName
 from viewkeep.emit.program import whole_program
 from viewkeep.engine.duckdb import DuckDBEngine
@@ -14,12 +16,16 @@ from viewkeep.sql.parse import split
 from viewkeep.sql.schema import read_schema
 from viewkeep.sql.statements import CreateView, recognise
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 __version__ = "0.1.0.dev0"
 __all__ = ["Keeper", "RefreshReport", "VerifyReport", "ViewStatus", "ViewkeepError", "compile", "connect"]
 
 
-def connect(url: str) -> Keeper:
-    """Open a database: `duckdb:///file.duckdb`, or `duckdb://` for one in memory.
+def connect(url: str | None = None, *, spark: SparkSession | None = None, warehouse: str | None = None) -> Keeper:
+    """Open a database: `duckdb:///file.duckdb`, `duckdb://` for one in memory, `spark:///folder` for a
+    warehouse of Delta tables with a Spark session of its own; or `spark=session, warehouse=folder` with yours.
 
     >>> keeper = connect("duckdb://")
     >>> keeper.sql("CREATE TABLE t (a INT); INSERT INTO t SELECT * FROM range(10)")
@@ -30,13 +36,35 @@ def connect(url: str) -> Keeper:
     >>> keeper.query("SELECT total FROM v").to_pylist()
     [{'total': Decimal('43')}]
     """
-    scheme, separator, rest = url.partition("://")
+    if spark is not None or warehouse is not None:
+        if spark is None or warehouse is None or url is not None:
+            raise ConnectError("a session of yours needs spark= and warehouse=, and no URL")
+        return _connect_lake(spark, warehouse)
+    scheme, separator, rest = (url or "").partition("://")
     if not separator:
-        raise ConnectError(f"{url!r} is not a connection", hint="write duckdb:///file.duckdb, or duckdb:// for memory")
+        raise ConnectError(
+            f"{url!r} is not a connection",
+            hint="write duckdb:///file.duckdb, duckdb:// for memory, or spark:///folder",
+        )
     if scheme == "duckdb":
         # duckdb:///x is the relative file x, duckdb:////x the absolute file /x, as in SQLAlchemy.
         return Keeper(TransactionalDatabase(DuckDBEngine(rest.removeprefix("/"))))
-    raise ConnectError(f"engine {scheme!r} is not available", hint="available: duckdb")
+    if scheme == "spark":
+        folder = rest.removeprefix("/")
+        if not folder:
+            raise ConnectError("spark:// needs a folder", hint="spark:///folder is relative, spark:////folder absolute")
+        return _connect_lake(None, folder)
+    raise ConnectError(f"engine {scheme!r} is not available", hint="available: duckdb, spark")
+
+
+def _connect_lake(session: SparkSession | None, folder: str) -> Keeper:
+    """Spark is a large import, and not everybody has it: only who asks for it pays."""
+    try:
+        from viewkeep.engine.spark_session import local_session
+        from viewkeep.runtime.lake.database import LakeDatabase
+    except ImportError as missing:
+        raise ConnectError(f"Spark is not installed ({missing.name})", hint="pip install 'viewkeep[spark]'") from None
+    return Keeper(LakeDatabase(session or local_session(), folder))
 
 
 def compile(schema_sql: str, view_sql: str, dialect: str = "duckdb") -> list[str]:

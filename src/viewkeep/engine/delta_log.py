@@ -230,6 +230,11 @@ class _Commit:
         return os.path.join(self.location, unquote(body["path"]))
 
 
+def arrow_schema(schema: str) -> pa.Schema:
+    """The Arrow types in which rows of a table are written."""
+    return pa.schema(Schema.from_json(schema).to_arrow())
+
+
 def _fields(schema: str) -> list[tuple[str, Any]]:
     return [(f["name"], f["type"]) for f in json.loads(schema)["fields"]]
 

@@ -62,12 +62,11 @@ class Spark:
             reader = reader.option("basePath", root)
         return reader.parquet(*(f.path for f in files))
 
-    def arrow_rows(self, data: pa.Table) -> DataFrame:
-        return self.session.createDataFrame(data)
-
     def name(self, frame: DataFrame, label: str) -> str:
         """Make a result readable in SQL; the name it got."""
-        name = self.prefix + label
+        return self.register(frame, self.prefix + label)
+
+    def register(self, frame: DataFrame, name: str) -> str:
         frame.createOrReplaceTempView(name)
         self._relations.add(name)
         return name
@@ -78,8 +77,7 @@ class Spark:
         except PySparkException as error:
             raise translate(error) from error
 
-    def arrow(self, text: str) -> pa.Table:
-        frame = self.sql(text)
+    def collect(self, frame: DataFrame) -> pa.Table:
         try:
             with self.counted():
                 return frame.toArrow()

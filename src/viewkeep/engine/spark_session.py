@@ -5,22 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from importlib.resources import files
-from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
 
 from viewkeep.engine.java import find_java
-from viewkeep.errors import ConnectError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def local_session() -> SparkSession:
     """The session of this process, started if there is none. It lives as long as the process: starting
     one takes seconds, and every keeper names its relations apart."""
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise ConnectError("Spark is not installed", hint="pip install 'viewkeep[spark]'") from None
     running = SparkSession.getActiveSession()
     if running is not None:
         return running

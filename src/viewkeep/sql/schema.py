@@ -27,7 +27,7 @@ def read_schema(text: str, dialect: str) -> Catalog:
     for statement in split(text, dialect):
         tree = parse_one(statement.text, dialect)
         if isinstance(tree, exp.Create) and tree.kind == "TABLE" and isinstance(tree.this, exp.Schema):
-            catalog = catalog.with_table(_table(tree.this, dialect))
+            catalog = catalog.with_table(table_of(tree.this, dialect))
         elif isinstance(tree, exp.Create) and tree.kind == "VIEW" and tree.expression is not None:
             target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
             definition = tree.expression.sql(dialect=dialect)
@@ -44,7 +44,8 @@ def read_schema(text: str, dialect: str) -> Catalog:
     return catalog
 
 
-def _table(schema: exp.Schema, dialect: str) -> Table:
+def table_of(schema: exp.Schema, dialect: str) -> Table:
+    """The table that a CREATE TABLE describes."""
     columns: list[Column] = []
     keys: list[Key] = []
     foreign: list[ForeignKey] = []

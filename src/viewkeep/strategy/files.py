@@ -40,6 +40,7 @@ from viewkeep.strategy.simplify import simplify
 
 TOUCHED = TableName("_vk_touched")
 CHANGE = TableName("_vk_change")
+WAS, MOVED = "_vk_was", "_vk_moved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,10 @@ class Rewrite:
     """Stored columns and the columns of the change they are found by; empty: every stored row is touched."""
     recorded: bool = False
     """Whether the change is the view's own, as weighted stored rows."""
+    counted: bool = False
+    """Whether the rows also say which groups were there (WAS) and which have changed (MOVED), empty ones included."""
+    before: str | None = None
+    """The column of the change that is NULL for a group that was not there."""
     hit: str | None = None
     """The column of the change that says which groups must be computed from the tables."""
     anew: Node | None = None
@@ -137,21 +142,24 @@ def _on_keys(touched: Node, keys: tuple[Field, ...], changed: Node, kind: JoinKi
 # ---------------------------------------------------------------------- groups
 def _add_state(layout: GroupLayout, change: Weighted, context: Context) -> Rewrite:
     """γ(TOUCHED + D): stored state and its changes, summed by group."""
-    keys, counters = layout.key_fields, layout.counters
-    changes = additive_delta(layout, change, context.fresh)
-    staged = Scan(
-        CHANGE, tuple((Field(f.id + "_c", f.type), c) for f, c in zip(layout.stored, layout.columns, strict=True))
+    keys, counters, fresh = layout.key_fields, layout.counters, context.fresh
+    columns = tuple(zip(layout.stored, layout.columns, strict=True))
+    was, moved = Field(WAS, "INTEGER"), Field(MOVED, "INTEGER")
+
+    def marked(table: TableName, suffix: str, there: int, new: int) -> Node:
+        scan = Scan(table, tuple((Field(f.id + suffix, f.type), c) for f, c in columns))
+        marks = (Named(Field(fresh(n), "INTEGER"), integer(v)) for n, v in (("was", there), ("moved", new)))
+        return Project(scan, (*keep(scan.fields), *marks))
+
+    both = Union((marked(TOUCHED, "", 1, 0), marked(CHANGE, "_c", 0, 1)), (*layout.stored, was, moved))
+    totals = tuple(Named(Field(fresh("t"), f.type), exp.Sum(this=column(f.id))) for f in counters)
+    marks = tuple(Named(Field(fresh("m"), f.type), exp.Max(this=column(f.id))) for f in (was, moved))
+    summed = Aggregate(both, keep(keys), (*totals, *marks))
+    found = zip((*counters, was, moved), (*totals, *marks), strict=True)
+    rows = Project(summed, (*keep(keys), *(Named(f, column(t.field.id)) for f, t in found)))
+    return Rewrite(
+        rows, additive_delta(layout, change, fresh), layout.columns, tuple((k, k) for k in layout.keys), counted=True
     )
-    both = Union((layout.scan(TOUCHED), staged), layout.stored)
-    totals = tuple(Named(Field(context.fresh("t"), f.type), exp.Sum(this=column(f.id))) for f in counters)
-    summed = Aggregate(both, keep(keys), totals)
-    rows: Node = Project(
-        summed,
-        (*keep(keys), *(Named(f, column(t.field.id)) for f, t in zip(counters, totals, strict=True))),
-    )
-    if keys:
-        rows = Filter(rows, exp.GT(this=column(names.ROWS), expression=integer(0)))
-    return Rewrite(rows, changes, layout.columns, tuple((k, k) for k in layout.keys))
 
 
 def _combine(layout: GroupLayout, change: Weighted, context: Context) -> Rewrite:
@@ -166,4 +174,6 @@ def _combine(layout: GroupLayout, change: Weighted, context: Context) -> Rewrite
         parts.insert(0, stay)
     rows = Union(tuple(parts), layout.stored) if parts else None
     columns = tuple(f.id for f in groups.node.fields)
-    return Rewrite(rows, groups.node, columns, match, hit=groups.HIT, anew=groups.from_rows())
+    return Rewrite(
+        rows, groups.node, columns, match, before=groups.rows_before.id, hit=groups.HIT, anew=groups.from_rows()
+    )

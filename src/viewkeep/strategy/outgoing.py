@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from viewkeep.catalog import TableName
 from viewkeep.incremental.weighted import Weighted, add, keep, negate, to_rows, to_units
-from viewkeep.plan.nodes import Aggregate, Field, Filter, Fresh, Join, JoinKind, Named, Node, Project, TopK, Union
+from viewkeep.plan.nodes import Aggregate, Field, Filter, Fresh, Join, JoinKind, Named, Node, Project, Scan, TopK, Union
 from viewkeep.plan.scalars import Scalar, column, conjoin, integer, null_safe_equal
 from viewkeep.strategy import names
 from viewkeep.strategy.layout import BagLayout, GroupLayout
@@ -100,3 +101,22 @@ def _in_log(layout: GroupLayout, node: Node, since: int, fresh: Fresh) -> Node:
     touched = Aggregate(logged, tuple(Named(n, column(f.id)) for n, f in zip(renamed, keys, strict=True)))
     pairs: list[Scalar] = [null_safe_equal(column(f.id), column(n.id)) for f, n in zip(keys, renamed, strict=True)]
     return Join(node, touched, conjoin(pairs), JoinKind.SEMI)
+
+
+# ---------------------------------------------------------------------- where stored rows are read by version
+def of_weighted(layout: BagLayout | GroupLayout, changed: TableName, fresh: Fresh) -> Node:
+    """The view's delta from weighted changes of its stored rows: a weight, then its columns."""
+    weight = Field(names.WEIGHT, "INTEGER")
+    scan = Scan(changed, ((weight, names.WEIGHT), *zip(layout.stored, layout.columns, strict=True)))
+    return _weight_first(to_units(_through(layout, Weighted(scan, weight.id)), fresh))
+
+
+def of_limited(layout: BagLayout | GroupLayout, now: TableName, before: TableName, fresh: Fresh) -> Node:
+    """The same of a view with a LIMIT: all of its rows, before and after."""
+    new, old = (Weighted(_output(layout, layout.scan(t), fresh)) for t in (now, before))
+    return _weight_first(to_units(add([new, negate(old, fresh)], new.payload, fresh), fresh))
+
+
+def _weight_first(change: Weighted) -> Node:
+    weight = Named(Field(names.WEIGHT, "INTEGER"), change.weight_scalar)
+    return Project(change.node, (weight, *keep(change.payload)))

@@ -7,12 +7,9 @@ is compared with the state it claims to show.
 
 from __future__ import annotations
 
-import collections
-import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from sqlglot import exp
 
 from viewkeep.catalog import Catalog, Kind, Table, TableName
@@ -23,6 +20,7 @@ from viewkeep.engine.protocol import Engine
 from viewkeep.incremental.old import old
 from viewkeep.incremental.weighted import Context, to_rows
 from viewkeep.plan.nodes import Field, Fresh, Scan
+from viewkeep.runtime.comparing import SHOWN, without_rounding
 from viewkeep.runtime.compiled import CompiledView
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import VerifyReport
@@ -35,9 +33,6 @@ from viewkeep.strategy import names
 if TYPE_CHECKING:
     from viewkeep.runtime.transactional.database import TransactionalDatabase
 
-TOLERANCE = 1e-9
-"""Doubles may differ by this much, relative to their size: addition in another order is not exact."""
-_SHOWN = 10
 _EXPECTED = TableName("_vk_expected")
 
 
@@ -66,7 +61,7 @@ def verify_view(db: TransactionalDatabase, record: ViewRecord) -> VerifyReport:
             engine.execute(f"CREATE OR REPLACE TEMP TABLE {expected} AS {query}")
             missing = engine.arrow(f"(FROM {expected}) EXCEPT ALL ({view})")
             extra = engine.arrow(f"({view}) EXCEPT ALL (FROM {expected})")
-            missing, extra = _without_rounding(missing, extra)
+            missing, extra = without_rounding(missing, extra)
             if not missing.num_rows and not extra.num_rows:
                 break
         engine.execute(drop_temporary(_EXPECTED, dialect))
@@ -76,8 +71,8 @@ def verify_view(db: TransactionalDatabase, record: ViewRecord) -> VerifyReport:
     return VerifyReport(
         str(record.name),
         missing.num_rows == 0 and extra.num_rows == 0,
-        missing.slice(0, _SHOWN),
-        extra.slice(0, _SHOWN),
+        missing.slice(0, SHOWN),
+        extra.slice(0, SHOWN),
         missing.num_rows,
         extra.num_rows,
         {str(s): positions.get(s.folded, LOST) for s in record.sources},
@@ -120,38 +115,3 @@ def _violated_keys(engine: Engine, record: ViewRecord, catalog: Catalog) -> tupl
             if engine.execute(query.sql(dialect=engine.facts.dialect)):
                 found.append(f"key ({', '.join(key.columns)}) of {source} does not hold")
     return tuple(found)
-
-
-def _without_rounding(missing: pa.Table, extra: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Drop pairs of rows that differ only by rounding in their DOUBLE columns."""
-    floats = [i for i, f in enumerate(missing.schema) if pa.types.is_floating(f.type)]
-    floats = floats or [i for i, f in enumerate(extra.schema) if pa.types.is_floating(f.type)]
-    if not floats or not missing.num_rows or not extra.num_rows:
-        return missing, extra
-    waiting: dict[Any, list[tuple[int, list[Any]]]] = collections.defaultdict(list)
-    for at, row in enumerate(zip(*(c.to_pylist() for c in extra.columns), strict=True)):
-        waiting[_rest(row, floats)].append((at, [row[i] for i in floats]))
-    lost, matched = [], set()
-    for at, row in enumerate(zip(*(c.to_pylist() for c in missing.columns), strict=True)):
-        candidates = waiting[_rest(row, floats)]
-        values = [row[i] for i in floats]
-        found = next((c for c in candidates if all(map(_close, values, c[1]))), None)
-        if found is None:
-            lost.append(at)
-        else:
-            candidates.remove(found)
-            matched.add(found[0])
-    left = [i for i in range(extra.num_rows) if i not in matched]
-    return missing.take(pa.array(lost, pa.int64())), extra.take(pa.array(left, pa.int64()))
-
-
-def _rest(row: tuple[Any, ...], floats: list[int]) -> str:
-    return repr([v for i, v in enumerate(row) if i not in floats])
-
-
-def _close(a: float | None, b: float | None) -> bool:
-    if a is None or b is None:
-        return a is b
-    if math.isnan(a) or math.isnan(b):
-        return math.isnan(a) and math.isnan(b)
-    return a == b or math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=TOLERANCE)

@@ -1,0 +1,249 @@
+"""A warehouse of Delta tables, with Spark to compute on them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+from pyspark.sql.types import NullType, StructField, StructType
+
+from viewkeep.catalog import Catalog, Column, ForeignKey, Key, Kind, Table, TableName
+from viewkeep.engine.delta_log import DeltaLog
+from viewkeep.engine.spark import DIALECT, Spark
+from viewkeep.engine.table_format import DataFile, LostHistory
+from viewkeep.engine.table_format import Kind as Moved
+from viewkeep.errors import EngineError, RefreshError
+from viewkeep.runtime.compiled import CompiledView
+from viewkeep.runtime.database import Database, Since
+from viewkeep.runtime.lake.programs import Programs
+from viewkeep.runtime.lake.refresh import LakeRefresher
+from viewkeep.runtime.lake.sources import Sources
+from viewkeep.runtime.lake.stored import REPORT, Views, position_name, positions
+from viewkeep.runtime.lake.tables import Tables
+from viewkeep.runtime.lake.verify import verify_view
+from viewkeep.runtime.lake.warehouse import Warehouse, catalog_type, columns_of
+from viewkeep.runtime.records import ViewRecord, to_json
+from viewkeep.runtime.reports import RefreshReport, VerifyReport, entry_of
+from viewkeep.runtime.since import version_of
+from viewkeep.sql.parse import Statement, parse_one
+from viewkeep.sql.references import named_in, replace_tables
+from viewkeep.strategy import names
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class LakeDatabase(Database):
+    dialect, time_travel = DIALECT, True
+
+    def __init__(self, session: SparkSession, folder: str) -> None:
+        super().__init__()
+        self.warehouse = Warehouse(folder, DeltaLog())
+        self.engine = self.spark = Spark(session)
+        self.stored = Views(self.warehouse)
+        self.views = self.stored.all()
+        self.tables = Tables(self)
+        self._programs: dict[str, Programs] = {}
+
+    # ------------------------------------------------------------------ what there is
+    def read_catalog(self) -> Catalog:
+        catalog = self.warehouse.catalog()
+        for view in self.views.values():
+            columns = tuple(Column(n, catalog_type(t)) for n, t in zip(view.output, view.types, strict=True))
+            catalog = catalog.with_table(Table(view.name, columns))
+        return catalog
+
+    def read_views(self) -> dict[str, ViewRecord]:
+        return self.stored.all()
+
+    def forget_schema(self) -> None:
+        super().forget_schema()
+        self._programs.clear()
+
+    def programs(self, record: ViewRecord) -> Programs:
+        if record.name.folded not in self._programs:
+            self._programs[record.name.folded] = Programs(self.compiled(record), self.spark.prefix)
+        return self._programs[record.name.folded]
+
+    def sources(self) -> Sources:
+        """What a run reads; each table at the version it has when it is first asked for."""
+        return Sources(self.spark, self.warehouse, self.stored, self.views, self.compiled)
+
+    # ------------------------------------------------------------------ SQL of the user
+    def output(self, text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        schema = self.frame(text).schema
+        types = ["string" if isinstance(f.dataType, NullType) else f.dataType.simpleString() for f in schema.fields]
+        return tuple(schema.names), tuple(types)
+
+    def query(self, text: str) -> pa.Table:
+        return self.spark.collect(self.frame(text))
+
+    def frame(self, text: str, sources: Sources | None = None) -> DataFrame:
+        """A query of the user in Spark's dialect, over the tables as they are now."""
+        found = parse_one(text, DIALECT)
+        catalog, reading = self.catalog(), sources or self.sources()
+        stand_ins: dict[str, TableName] = {}
+        for folded in named_in(text, catalog, DIALECT):
+            table = catalog.tables[folded]
+            if table.kind is not Kind.PLAIN_VIEW:
+                frame = reading.rows(table.name, reading.now(table.name))
+                stand_ins[folded] = TableName(self.spark.name(frame, f"now_{folded}"))
+        return self.spark.sql(replace_tables(found, catalog, stand_ins, DIALECT).sql(dialect=DIALECT))
+
+    def execute(self, statement: Statement, dialect: str) -> None:
+        self.tables.execute(parse_one(statement.text, dialect), dialect)
+
+    @contextmanager
+    def transaction(self) -> Iterator[bool]:
+        """There are none across tables: a change is committed, then each view that follows it."""
+        yield False
+
+    # ------------------------------------------------------------------ views
+    def create(self, record: ViewRecord, compiled: CompiledView, replaced: ViewRecord | None) -> None:
+        began, jobs = time.perf_counter(), self.spark.jobs
+        made = replace(record, created=self.stored.next_number())
+        sources, location = self.sources(), self.stored.location(made)
+        compiled.time_travel = True
+        frame = _storable(self._contents(compiled, sources, lambda _: None))
+        files = self.spark.write(frame, location)
+        now = {s: sources.now(s) for s in record.sources}
+        report = RefreshReport(
+            str(record.name),
+            "recompute",
+            "created",
+            rows_inserted=sum(f.rows for f in files),
+            seconds=time.perf_counter() - began,
+            versions={str(s): snapshot.version for s, snapshot in now.items()},
+            jobs=self.spark.jobs - jobs,
+            at=datetime.now(UTC),
+        )
+        self.warehouse.format.create(
+            location,
+            _nullable(frame.schema).json(),
+            files,
+            to_json(made),
+            {REPORT: entry_of(report)},
+            {position_name(s, snapshot): snapshot.version for s, snapshot in now.items()},
+        )
+        if replaced is not None:
+            self.stored.drop(replaced)
+
+    def contents(self, record: ViewRecord, sources: Sources, read: Callable[[Sequence[DataFile]], None]) -> DataFrame:
+        """The stored rows of a view from scratch."""
+        return self._contents(self.compiled(record), sources, read)
+
+    def _contents(
+        self, compiled: CompiledView, sources: Sources, read: Callable[[Sequence[DataFile]], None]
+    ) -> DataFrame:
+        for source in compiled.sources:
+            read(sources.now(source).files)
+        if compiled.query is None:
+            return self.frame(compiled.text, sources).toDF(*compiled.layout.columns)
+        text = Programs(compiled, self.spark.prefix).contents()
+        for name, relation in text.relations.items():
+            self.spark.register(sources.rows(relation.table, sources.now(relation.table)), name)
+        return self.spark.sql(text.sql)
+
+    def drop(self, record: ViewRecord) -> None:
+        self.stored.drop(record)
+
+    def invalid_sources(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for view in self.views.values():
+            for table in view.tables:
+                if table.kind is Kind.BASE and table.name.folded not in found and (reason := self._broken(table)):
+                    found[table.name.folded] = reason
+        return found
+
+    def _broken(self, table: Table) -> str | None:
+        name = str(table.name)
+        if not self.warehouse.format.is_table(self.warehouse.location(table.name)):
+            return f"table {name!r} is gone"
+        try:
+            now = {c.name.lower(): c for c in columns_of(self.warehouse.snapshot(table.name).schema)}
+        except EngineError as error:
+            return error.fact
+        for column in table.columns:
+            found = now.get(column.name.lower())
+            if found is None:
+                return f"column {column.name!r} of table {name!r} is gone"
+            if found.type != column.type:
+                return f"column {column.name!r} of table {name!r} changed from {column.type} to {found.type}"
+        return None
+
+    def refresh(self, order: list[ViewRecord], full: frozenset[str]) -> list[RefreshReport]:
+        return LakeRefresher(self).run(order, full)
+
+    def verify(self, record: ViewRecord) -> VerifyReport:
+        return verify_view(self, record)
+
+    def changes(self, record: ViewRecord, since: Since) -> pa.Table:
+        history, view, sources = self.history(record), str(record.name), self.sources()
+        if not record.keeps_changes:
+            raise RefreshError(
+                f"view {view!r} keeps no changes", hint="make it again with changes = 'keep', the default"
+            )
+        now = sources.now(record.name)
+        version = version_of(view, since, history, 0, now.version)
+        try:
+            if sources.change(record.name, version).kind is Moved.NOTHING:
+                empty = sources.rows(record.name, now).limit(0)
+                frame = empty.select(sf.lit(0).alias("_w"), "*")
+            else:
+                frame = sources.delta(record.name, version).withColumnRenamed(names.WEIGHT, "_w")
+        except LostHistory as lost:
+            raise RefreshError(
+                f"changes of {view!r} from version {version} on are not known: {lost}",
+                hint=f"read the view whole, then ask for changes since version {now.version}",
+            ) from None
+        return self.spark.collect(frame)
+
+    def history(self, record: ViewRecord) -> list[RefreshReport]:
+        return self.stored.history(record)
+
+    def standing(self, record: ViewRecord, invalid: Mapping[str, str]) -> tuple[int, int]:
+        stored, sources, waiting = self.stored.read(record), self.sources(), 0
+        if any(s.folded in invalid for s in record.sources):
+            return stored.snapshot.version, 0
+        now = {s: sources.now(s) for s in record.sources}
+        since = positions(self.warehouse.format, stored, now)
+        for source in record.sources:
+            position = since[source.folded]
+            if position is not None and source.folded not in self.views and position < now[source].version:
+                try:
+                    change = sources.change(source, position)
+                except LostHistory:
+                    continue
+                waiting += change.inserted + change.deleted
+        return stored.snapshot.version, waiting
+
+    # ------------------------------------------------------------------ tables
+    def load(self, table: Table, data: pa.Table) -> int:
+        return self.tables.load(table, data)
+
+    def apply(self, table: Table, data: pa.Table) -> tuple[int, int]:
+        return self.tables.apply(table, data)
+
+    def declare(self, table: TableName, keys: list[Key], foreign_keys: list[ForeignKey]) -> None:
+        self.warehouse.declare(table, keys, foreign_keys)
+
+    def close(self) -> None:
+        self.spark.close()
+
+
+def _storable(frame: DataFrame) -> DataFrame:
+    """Columns that are NULL and nothing else have no type that a file could keep."""
+    void = [f.name for f in frame.schema.fields if isinstance(f.dataType, NullType)]
+    for name in void:
+        frame = frame.withColumn(name, sf.col(f"`{name}`").cast("string"))
+    return frame
+
+
+def _nullable(schema: StructType) -> StructType:
+    return StructType([StructField(f.name, f.dataType, True) for f in schema.fields])

@@ -1,0 +1,271 @@
+"""One incremental refresh of one view: its program run over bound relations, its new files written.
+
+nothing leaves           the new rows are written, one job
+a small view of sums     change and result are one query, and the whole view is written, one job
+anything else            the change is written first; then only files that can hold a row of it are
+                         read and written again, two jobs
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import Observation
+from pyspark.sql import functions as sf
+
+from viewkeep.engine.delta_log import CHANGES_FOLDER
+from viewkeep.engine.spark import Spark, translate
+from viewkeep.engine.table_format import Change, DataFile, NewFile, Recorded, Snapshot
+from viewkeep.plan.nodes import State
+from viewkeep.runtime.lake.programs import Text
+from viewkeep.runtime.lake.pruning import Values, distinct, prune
+from viewkeep.runtime.lake.sources import Sources, schema_of
+from viewkeep.runtime.lake.staged import Staged, read_small
+from viewkeep.runtime.lake.stored import StoredView
+from viewkeep.strategy import names
+from viewkeep.strategy.files import CHANGE, MOVED, TOUCHED, WAS
+from viewkeep.strategy.pruning import Origin, Relation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from viewkeep.runtime.lake.database import LakeDatabase
+
+Check = Callable[[pa.Table], pa.Array]
+SMALL = 1_000_000
+"""Stored rows up to which a view of sums is simply written anew when something in it changes."""
+
+
+class StartOver(Exception):
+    """The incremental way failed: the view is recomputed, with the reason."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What is to be committed."""
+
+    added: Sequence[NewFile] = ()
+    removed: Sequence[DataFile] = ()
+    recorded: Recorded | None = None
+    inserted: int = 0
+    deleted: int = 0
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a refresh handed to Spark to read, after pruning."""
+
+    rows: int = 0
+    bytes: int = 0
+
+    def add(self, files: Sequence[DataFile]) -> None:
+        self.rows += sum(f.rows for f in files)
+        self.bytes += sum(f.size for f in files)
+
+
+class Maintenance:
+    def __init__(
+        self,
+        db: LakeDatabase,
+        sources: Sources,
+        stored: StoredView,
+        changed: Mapping[str, Change],
+        since: Mapping[str, int | None],
+        reading: Reading,
+    ) -> None:
+        self.spark, self.sources = db.spark, sources
+        self.stored, self.changed, self.since, self.reading = stored, changed, since, reading
+        append_only = all(not c.deleted for c in changed.values())
+        self.program = db.programs(stored.record).refresh(frozenset(changed), append_only)
+        self.plan = self.program.plan
+        self.staged: Staged | None = None
+
+    def outcome(self) -> Outcome:
+        if self.program.change is None:
+            assert self.program.rows is not None
+            added = write_rows(self.spark, self.stored.snapshot, self._query(self.program.rows))
+            return Outcome(added, inserted=sum(f.rows for f in added))
+        if self.plan.counted and self.stored.snapshot.rows <= SMALL:
+            return self._add_up(self._query(self.program.change), self.stored.snapshot.files)
+        return self._in_two_steps()
+
+    def _in_two_steps(self) -> Outcome:
+        assert self.program.change is not None
+        before = self.stored.snapshot
+        computed = self._query(self.program.change)
+        written = self.spark.write(computed, before.location, CHANGES_FOLDER)
+        if not written:
+            return Outcome()
+        self.staged = Staged.of(before.location, written)
+        try:
+            change = self.spark.files(self.staged.files, computed.schema)
+            touched = self._touched(self.staged)
+            outcome = (
+                self._add_up(change, touched) if self.plan.counted else self._replace(self.staged, change, touched)
+            )
+        except BaseException:
+            self.staged.discard()
+            raise
+        if outcome.recorded is None:
+            self.staged.discard()
+        return outcome
+
+    def _add_up(self, change: DataFrame, touched: tuple[DataFile, ...]) -> Outcome:
+        """Stored sums and their changes, by group. A group that was there is one row out and one in."""
+        assert self.program.rows is not None
+        seen, before = Observation(), self.stored.snapshot
+        alive, moved = sf.col(names.ROWS) > 0, sf.col(MOVED) == 1
+        if not self.plan.match:
+            alive = sf.lit(True)  # the one row of a global aggregate stays
+        groups = self._query(self.program.rows, change, touched).observe(
+            seen,
+            sf.count_if(moved & alive).alias("inserted"),
+            sf.count_if(moved & (sf.col(WAS) == 1)).alias("deleted"),
+        )
+        added = write_rows(self.spark, before, groups.where(alive))
+        inserted, deleted = _observed(seen)
+        if not inserted and not deleted:  # the changes cancelled out
+            _discard(before, added)
+            return Outcome()
+        return Outcome(added, touched, None, inserted, deleted)
+
+    def _replace(self, staged: Staged, change: DataFrame, touched: tuple[DataFile, ...]) -> Outcome:
+        """Rows of the touched files that stay, and what comes in place of those that go."""
+        texts = [self.program.rows] if self.program.rows is not None else []
+        if self.program.anew is not None and self._any_hit(staged):
+            texts.append(self.program.anew)
+        parts = [self._query(text, change, touched) for text in texts]
+        frame = parts[0]
+        for part in parts[1:]:
+            frame = frame.unionAll(part)
+        added = write_rows(self.spark, self.stored.snapshot, frame)
+        written, read = sum(f.rows for f in added), sum(f.rows for f in touched)
+        if not self.plan.recorded:
+            gone = self._count(staged, change, f"`{self.plan.before}` IS NOT NULL", _is_valid(self.plan.before))
+            return Outcome(added, touched, None, written - (read - gone), gone)
+        came = self._count(staged, change, f"{names.WEIGHT} > 0", _positive)
+        gone = staged.rows - came
+        if (found := read + came - written) != gone:
+            raise StartOver(
+                f"{gone} rows should have left the view and {found} were found: a declared key does not hold"
+            )
+        return Outcome(added, touched, Recorded(staged.folder, came, gone), came, gone)
+
+    def _any_hit(self, staged: Staged) -> bool:
+        hits = staged.count(self._is_hit)
+        return hits is None or hits > 0
+
+    def _is_hit(self, rows: pa.Table) -> pa.Array:
+        return rows.column(self.plan.hit)
+
+    def _count(self, staged: Staged, change: DataFrame, condition: str, check: Check) -> int:
+        known = staged.count(check)
+        if known is not None:
+            return known
+        with self.spark.counted():
+            return change.where(condition).count()
+
+    def _touched(self, staged: Staged) -> tuple[DataFile, ...]:
+        """The files of the view that can hold a row that the change is about."""
+        files = self.stored.snapshot.files
+        keep = _negative if self.plan.recorded else None
+        wanted = []
+        for stored, changed in self.plan.match:
+            if (values := staged.values(changed, keep)) is not None:
+                wanted.append((stored, values))
+        return prune(files, wanted)
+
+    # ------------------------------------------------------------------ relations
+    def _query(self, text: Text, change: DataFrame | None = None, touched: tuple[DataFile, ...] = ()) -> DataFrame:
+        for name, relation in text.relations.items():
+            self.spark.register(self._frame(relation, change, touched), name)
+        return self.spark.sql(text.sql)
+
+    def _frame(self, relation: Relation, change: DataFrame | None, touched: tuple[DataFile, ...]) -> DataFrame:
+        if relation.table == CHANGE:
+            assert change is not None
+            return change
+        if relation.table == TOUCHED:
+            self.reading.add(touched)
+            return self.sources.stored(self.stored.snapshot, touched)
+        if relation.table == names.backing(self.stored.record.name):
+            self.reading.add(self.stored.snapshot.files)
+            return self.sources.stored(self.stored.snapshot)
+        return self._source(relation)
+
+    def _source(self, relation: Relation) -> DataFrame:
+        name, since = relation.table, self.since[relation.table.folded]
+        assert since is not None
+        if relation.state is State.DELTA:
+            change = self.changed[name.folded]
+            self.reading.add((*change.added, *change.removed, *change.recorded, *change.feed))
+            return self.sources.delta(name, since)
+        snapshot = self.sources.now(name)
+        if relation.state is State.OLD and name.folded in self.changed:
+            snapshot = self.sources.at(name, since)
+        if name.folded in self.sources.records:
+            self.reading.add(snapshot.files)
+            return self.sources.rows(name, snapshot)
+        wanted = [(c, v) for c, origin in relation.keys if (v := self._values(origin)) is not None]
+        files = prune(snapshot.files, wanted)
+        self.reading.add(files)
+        frame = self.sources.rows(name, snapshot, files)
+        for column, values in wanted:
+            frame = frame.where(values.condition(sf.col(f"`{column}`")))
+        return frame
+
+    def _values(self, origin: Origin) -> Values | None:
+        """The values that a column of a change has, where they are few."""
+        if origin.table == CHANGE:
+            found = self.staged.values(origin.column, self._is_hit if self.plan.hit else None) if self.staged else None
+        else:
+            change = self.changed[origin.table.folded]
+            if change.removed or change.feed or origin.table.folded in self.sources.records:
+                return None
+            rows = read_small((*change.added, *change.recorded), [origin.column])
+            found = None if rows is None else distinct(rows.column(0))
+        if found is None or origin.nulls:
+            return found
+        return Values(found.sorted, False)
+
+
+def write_rows(spark: Spark, snapshot: Snapshot, frame: DataFrame) -> list[NewFile]:
+    """Write rows with the columns and types of a table."""
+    typed = [sf.col(f"`{f.name}`").cast(f.dataType).alias(f.name) for f in schema_of(snapshot).fields]
+    try:
+        return spark.write(frame.select(*typed), snapshot.location)
+    except PySparkException as error:  # a column that does not fit is noticed before anything runs
+        raise translate(error) from error
+
+
+def _observed(seen: Observation) -> tuple[int, int]:
+    try:
+        found = seen.get
+        return int(found["inserted"]), int(found["deleted"])
+    except (Py4JJavaError, PySparkException, KeyError):  # the optimizer saw that there are no rows at all
+        return 0, 0
+
+
+def _discard(snapshot: Snapshot, written: Sequence[NewFile]) -> None:
+    for folder in {os.path.dirname(f.path) for f in written}:
+        shutil.rmtree(os.path.join(snapshot.location, folder), ignore_errors=True)
+
+
+def _negative(rows: pa.Table) -> pa.Array:
+    return pc.less(rows.column(names.WEIGHT), 0)
+
+
+def _positive(rows: pa.Table) -> pa.Array:
+    return pc.greater(rows.column(names.WEIGHT), 0)
+
+
+def _is_valid(column: str | None) -> Check:
+    return lambda rows: pc.is_valid(rows.column(column))

@@ -1,0 +1,82 @@
+"""The SQL of a refresh on a lake: compiled once for each shape of change, its relations bound at each refresh."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from viewkeep.catalog import TableName
+from viewkeep.emit.select import user_query
+from viewkeep.emit.statements import query_sql
+from viewkeep.engine.spark import DIALECT
+from viewkeep.incremental.weighted import Context
+from viewkeep.plan.nodes import Node
+from viewkeep.runtime.compiled import CompiledView
+from viewkeep.strategy.files import CHANGE, MOVED, WAS, Rewrite, refresh_files
+from viewkeep.strategy.pruning import Relation, bind_scans
+
+
+@dataclass(slots=True)
+class Text:
+    """A query, and what each relation in it stands for, by the name it has there."""
+
+    sql: str
+    relations: dict[str, Relation] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    plan: Rewrite
+    change: Text | None
+    rows: Text | None
+    anew: Text | None
+
+
+class Programs:
+    """Of one view."""
+
+    def __init__(self, compiled: CompiledView, prefix: str) -> None:
+        self.compiled, self.prefix = compiled, prefix
+        self._programs: dict[tuple[frozenset[str], bool], Program] = {}
+
+    def refresh(self, changed: frozenset[str], append_only: bool) -> Program:
+        appended = append_only and self.compiled.monotone
+        key = (changed, appended)
+        if key not in self._programs:
+            context = Context(self.compiled.fresh, changed, time_travel=True)
+            plan = refresh_files(self.compiled.layout, context, appended)
+            stored = self.compiled.layout.columns
+            self._programs[key] = Program(
+                plan,
+                self._text(plan.change, plan.columns),
+                self._text(plan.rows, (*stored, WAS, MOVED) if plan.counted else stored),
+                self._text(plan.anew, stored),
+            )
+        return self._programs[key]
+
+    def contents(self) -> Text:
+        """The stored rows from scratch; the user's own text where the view has no plan."""
+        if self.compiled.query is None:
+            text = user_query(self.compiled.text, self.compiled.layout.columns, DIALECT)
+            return Text(text.sql(dialect=DIALECT))
+        found = self._text(self.compiled.layout.contents, self.compiled.layout.columns)
+        assert found is not None
+        return found
+
+    def _text(self, plan: Node | None, columns: tuple[str, ...]) -> Text | None:
+        if plan is None:
+            return None
+        relations: dict[str, Relation] = {}
+        bound = bind_scans(plan, frozenset({CHANGE}), self._namer(relations))
+        return Text(query_sql(bound, columns, DIALECT).sql(dialect=DIALECT), relations)
+
+    def _namer(self, relations: dict[str, Relation]) -> Callable[[Relation], TableName]:
+        def name(relation: Relation) -> TableName:
+            for known, other in relations.items():
+                if other == relation:
+                    return TableName(known)
+            label = f"{self.prefix}{self.compiled.view.folded}_{relation.table.name}_{len(relations) + 1}"
+            relations[label] = relation
+            return TableName(label)
+
+        return name
