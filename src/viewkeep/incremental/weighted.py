@@ -2,8 +2,8 @@
 
 A delta is a bag with weights: +1 for a row inserted, −1 for a row deleted, a row changed n times
 stands n times. Stored changes and everything derived here keep to single units, so that no value
-is ever multiplied by a weight: the smallest BIGINT times −1 overflows, a BOOLEAN cannot be
-multiplied, and decimals may lose places.
+has to be multiplied by a weight: the smallest BIGINT times −1 overflows, a BOOLEAN cannot be
+multiplied, and decimals may lose places. Only columns narrower than BIGINT are.
 """
 
 from __future__ import annotations

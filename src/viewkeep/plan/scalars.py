@@ -19,6 +19,8 @@ EXACT_TYPES = frozenset(
     | {"UTINYINT", "USMALLINT", "UINT", "UINTEGER", "UBIGINT"}
 )
 """Types whose SUM is exact. UHUGEINT is not among them: DuckDB sums it as DOUBLE."""
+NARROW_TYPES = frozenset({"TINYINT", "SMALLINT", "INT", "INTEGER", "UTINYINT", "USMALLINT", "UINT", "UINTEGER"})
+"""Types whose values, and their negatives, all fit into a BIGINT."""
 _WHOLE_PARTS = frozenset(("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "DOY", "HOUR", "MINUTE"))
 """Parts of a date that are whole numbers; EPOCH and JULIAN are not."""
 
@@ -120,3 +122,12 @@ def is_exact(scalar: Scalar, types: Mapping[str, str]) -> bool:
             return scalar.name.upper() in _WHOLE_PARTS
         case _:
             return False
+
+
+def is_narrow(scalar: Scalar, types: Mapping[str, str]) -> bool:
+    """Whether this is a column whose values can be negated as BIGINT without overflow.
+
+    >>> is_narrow(column("a"), {"a": "INTEGER"}), is_narrow(column("a"), {"a": "BIGINT"})
+    (True, False)
+    """
+    return isinstance(scalar, exp.Column) and types.get(scalar.name, "UNKNOWN").upper() in NARROW_TYPES

@@ -18,8 +18,21 @@ from viewkeep.catalog import TableName
 from viewkeep.incremental.affected import restrict
 from viewkeep.incremental.delta import delta
 from viewkeep.incremental.weighted import Context, Weighted, keep
-from viewkeep.plan.nodes import Aggregate, Field, Filter, Fresh, Join, JoinKind, Named, Node, Project, Scan, Union
-from viewkeep.plan.scalars import Scalar, column, conjoin, integer, null_safe_equal
+from viewkeep.plan.nodes import (
+    Aggregate,
+    Field,
+    Filter,
+    Fresh,
+    Join,
+    JoinKind,
+    Named,
+    Node,
+    Project,
+    Scan,
+    Union,
+    types_of,
+)
+from viewkeep.plan.scalars import Scalar, column, conjoin, integer, is_narrow, null_safe_equal
 from viewkeep.strategy import names
 from viewkeep.strategy.components import Component, Rule, from_rows
 from viewkeep.strategy.layout import GroupLayout
@@ -67,13 +80,17 @@ def additive_delta(layout: GroupLayout, change: Weighted, fresh: Fresh) -> Node:
 
 
 def signed(component: Component, change: Weighted, fresh: Fresh) -> tuple[list[Named], Scalar]:
-    """A counter's change: what came in minus what went out, without multiplying by the weight."""
+    """A counter's change: what came in minus what went out. Only what surely has room is multiplied by the weight."""
     weight, argument = change.weight_scalar, component.argument
     if isinstance(component.call, exp.Count):
         present = exp.Not(this=exp.Is(this=argument.copy(), expression=exp.Null()))
         field = Field(fresh("n"), "BIGINT")
         counted = exp.Case(ifs=[exp.If(this=present, true=weight)], default=integer(0))
         return [Named(field, exp.Sum(this=counted))], _zero(column(field.id))
+    if is_narrow(argument, types_of(change.node)):
+        field = Field(fresh("net"))
+        product = exp.Mul(this=weight, expression=exp.cast(argument.copy(), "BIGINT"))
+        return [Named(field, exp.Sum(this=product))], _zero(column(field.id))
     gained, lost = Field(fresh("gained")), Field(fresh("lost"))
     calls = [
         Named(gained, exp.Sum(this=when(exp.GT(this=weight, expression=integer(0)), argument))),

@@ -38,11 +38,18 @@ def drop_idle_projection(node: Node, shared: Shared) -> Node | None:
     return node.input
 
 
-def drop_narrowing_below_aggregate(node: Node, shared: Shared) -> Node | None:
-    """An aggregate names what it reads: a projection that only leaves columns out is not needed."""
-    if not (isinstance(node, Aggregate) and isinstance(node.input, Project) and _passes(node.input)):
+def drop_renaming_below_aggregate(node: Node, shared: Shared) -> Node | None:
+    """An aggregate names what it reads: a projection that only leaves columns out or renames them is not needed."""
+    if not (isinstance(node, Aggregate) and isinstance(node.input, Project)) or shared(node.input):
         return None
-    return None if shared(node.input) else replace(node, input=node.input.input)
+    if not all(isinstance(o.scalar, exp.Column) for o in node.input.outputs):
+        return None
+    names = {o.field.id: o.scalar for o in node.input.outputs}
+
+    def below(named: Named) -> Named:
+        return Named(named.field, substitute(named.scalar, names))
+
+    return replace(node, input=node.input.input, keys=tuple(map(below, node.keys)), calls=tuple(map(below, node.calls)))
 
 
 def merge_filters(node: Node, shared: Shared) -> Node | None:
@@ -54,7 +61,7 @@ def merge_filters(node: Node, shared: Shared) -> Node | None:
 RULES = (
     merge_projections,  # first: it leaves idle projections behind
     drop_idle_projection,
-    drop_narrowing_below_aggregate,
+    drop_renaming_below_aggregate,
     merge_filters,
 )
 

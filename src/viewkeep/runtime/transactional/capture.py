@@ -87,13 +87,18 @@ class Capture:
     def all_pending(self, tables: Sequence[TableName]) -> tuple[dict[str, Pending], int]:
         """Unsealed changes of several tables, and how many triggers there are, in one statement."""
         looks = ["SELECT -1, COUNT(*), 0, 0 FROM duckdb_triggers() WHERE STARTS_WITH(trigger_name, '_vk_')"]
+        # Every weight is 1 or -1, so a count and a sum say as much as two counts with a condition, and are faster.
         looks += [
-            f"SELECT {number}, COUNT(*) FILTER (WHERE _vk_weight > 0), COUNT(*) FILTER (WHERE _vk_weight < 0), "
+            f"SELECT {number}, COUNT(*), COALESCE(SUM(_vk_weight), 0), "
             f"(SELECT COUNT(*) FROM {self._sql(name)}) FROM {self._sql(names.log(name))} WHERE _vk_version IS NULL"
             for number, name in enumerate(tables)
         ]
         found = {number: counts for number, *counts in self.engine.execute(" UNION ALL ".join(looks))}
-        return {name.folded: Pending(*found[number]) for number, name in enumerate(tables)}, found[-1][0]
+        pending = {}
+        for number, name in enumerate(tables):
+            changes, net, rows = (int(value) for value in found[number])
+            pending[name.folded] = Pending((changes + net) // 2, (changes - net) // 2, rows)
+        return pending, found[-1][0]
 
     def sealed_counts(self, name: TableName, after: int) -> tuple[int, int]:
         """Inserted and deleted rows that were sealed after a version."""

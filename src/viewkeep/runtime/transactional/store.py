@@ -102,13 +102,12 @@ class Store:
 
     def settle(self, version: int, views: Sequence[str], counts: Mapping[str, int]) -> None:
         """A run is over: move the clock, the views that consumed their sources, the tables whose rows were counted."""
-        marks, cases = ", ".join("?" * len(views)) or "NULL", "WHEN ? THEN ? " * len(counts)
-        tables = ", ".join("?" * len(counts)) or "NULL"
-        rows = f"CASE kind WHEN 'source' THEN CASE name {cases}END ELSE row_count END" if counts else "row_count"
+        rows = f"CASE name {'WHEN ? THEN ? ' * len(counts)}ELSE row_count END" if counts else "row_count"
+        names = [*views, *counts]  # no table has the name of a view
+        marks = ", ".join("?" * len(names)) or "NULL"
         self.engine.execute(
-            f"UPDATE _viewkeep.versions SET version = ?, row_count = {rows} WHERE kind = 'clock' "
-            f"OR (kind = 'position' AND name IN ({marks})) OR (kind = 'source' AND name IN ({tables}))",
-            [version, *(value for pair in counts.items() for value in pair), *views, *counts],
+            f"UPDATE _viewkeep.versions SET version = ?, row_count = {rows} WHERE kind = 'clock' OR name IN ({marks})",
+            [version, *(value for pair in counts.items() for value in pair), *names],
         )
 
     def positions(self) -> dict[str, dict[str, int]]:
