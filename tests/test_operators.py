@@ -120,6 +120,131 @@ CASES = (
         "five tables grouped",
         "SELECT p.label, t.tag, SUM(o.amount) AS s, COUNT(*) AS n FROM orders o JOIN customers c ON o.customer = c.id JOIN products p ON o.product = p.id JOIN tags t ON t.customer = c.id JOIN events e ON e.customer = c.id GROUP BY p.label, t.tag",
     ),
+    # ------------------------------------------------------------------ outer, semi and anti joins
+    Case("left join", "SELECT o.id, o.amount, c.name FROM orders o LEFT JOIN customers c ON o.customer = c.id"),
+    Case(
+        "left join of bags",
+        "SELECT t.customer, t.tag, e.kind FROM tags t LEFT JOIN events e ON e.customer = t.customer",
+    ),
+    Case("right join", "SELECT t.tag, e.kind, e.value FROM tags t RIGHT JOIN events e ON e.customer = t.customer"),
+    Case(
+        "full join",
+        "SELECT t.customer AS tc, t.tag, e.customer AS ec, e.kind FROM tags t FULL OUTER JOIN events e ON e.customer = t.customer",
+    ),
+    Case(
+        "full join on keys",
+        "SELECT c.id, c.name, p.id AS p, p.label FROM customers c FULL JOIN products p ON c.id = p.id",
+    ),
+    Case(
+        "left join on two columns",
+        "SELECT e.kind, t.tag, e.value FROM events e LEFT JOIN tags t ON e.customer = t.customer AND e.kind = t.tag",
+    ),
+    Case(
+        "left join, on or where",
+        "SELECT c.id, o.id AS o, o.qty FROM customers c LEFT JOIN orders o ON o.customer = c.id AND o.qty > 2 AND c.active WHERE c.region <> 'east' OR o.id IS NULL",
+    ),
+    Case(
+        "left join where right is null",
+        "SELECT c.id, c.name FROM customers c LEFT JOIN orders o ON o.customer = c.id WHERE o.id IS NULL",
+    ),
+    Case(
+        "left join made inner by where",
+        "SELECT c.id, o.qty FROM customers c LEFT JOIN orders o ON o.customer = c.id WHERE o.qty > 1",
+    ),
+    Case(
+        "full join made left by where",
+        "SELECT t.tag, e.kind FROM tags t FULL JOIN events e USING (customer) WHERE t.tag = 'x'",
+    ),
+    Case(
+        "full join made right by where",
+        "SELECT t.tag, e.kind FROM tags t FULL JOIN events e USING (customer) WHERE e.kind = 'a'",
+    ),
+    Case(
+        "full join made inner by where",
+        "SELECT t.tag, e.kind FROM tags t FULL JOIN events e USING (customer) WHERE e.kind = 'a' AND t.tag IS NOT NULL",
+    ),
+    Case(
+        "left join on a mixed condition",
+        "SELECT t.tag, e.value, t.customer FROM tags t LEFT JOIN events e ON e.customer = t.customer AND e.kind < t.tag",
+    ),
+    Case("left theta join", "SELECT c.id, p.id AS p FROM customers c LEFT JOIN products p ON c.id < p.id"),
+    Case(
+        "left band join",
+        "SELECT p.id, o.id AS o FROM products p LEFT JOIN orders o ON o.amount BETWEEN p.price - 1 AND p.price + 1",
+    ),
+    Case("full theta join", "SELECT c.id, p.id AS p FROM customers c FULL JOIN products p ON c.id + 4 < p.id"),
+    Case("left join on true", "SELECT t.tag, p.id FROM tags t LEFT JOIN products p ON TRUE"),
+    Case(
+        "left join null-safe",
+        "SELECT e.kind, t.tag FROM events e LEFT JOIN tags t ON e.kind IS NOT DISTINCT FROM t.tag",
+    ),
+    Case(
+        "left join on expressions", "SELECT e.value, p.label FROM events e LEFT JOIN products p ON e.value + 1 = p.id"
+    ),
+    Case(
+        "left join chain",
+        "SELECT t.tag, c.name, o.qty FROM tags t LEFT JOIN customers c ON c.id = t.customer LEFT JOIN orders o ON o.customer = c.id AND o.qty > 3",
+    ),
+    Case(
+        "left join of a join",
+        "SELECT c.id, o.id AS o, p.label FROM customers c LEFT JOIN (orders o JOIN products p ON o.product = p.id) ON o.customer = c.id",
+    ),
+    Case(
+        "join of a left join",
+        "SELECT c.id, o.id AS o, p.label FROM customers c LEFT JOIN orders o ON o.customer = c.id JOIN products p ON p.id = c.id",
+    ),
+    Case(
+        "full join chain",
+        "SELECT * FROM tags t FULL JOIN (SELECT customer, kind FROM events) e USING (customer) FULL JOIN (SELECT customer, qty FROM orders) o USING (customer)",
+    ),
+    Case("left join using", "SELECT * FROM tags LEFT JOIN events USING (customer)"),
+    Case("right join using", "SELECT * FROM tags RIGHT JOIN events USING (customer)"),
+    Case(
+        "full join using",
+        "SELECT customer, t.customer AS tc, e.customer AS ec, tag FROM tags t FULL JOIN events e USING (customer)",
+    ),
+    Case("natural left join", "SELECT * FROM tags NATURAL LEFT JOIN (SELECT customer, qty FROM orders) o"),
+    Case("natural full join", "SELECT * FROM tags NATURAL FULL JOIN (SELECT customer, qty FROM orders) o"),
+    Case(
+        "left self join",
+        "SELECT a.id, b.id AS b FROM orders a LEFT JOIN orders b ON b.product = a.product AND b.id > a.id",
+    ),
+    Case("full self join", "SELECT a.tag AS x, b.tag AS y FROM tags a FULL JOIN tags b ON a.customer = b.customer + 1"),
+    Case(
+        "left join of groups",
+        "SELECT c.id, g.n, g.s FROM customers c LEFT JOIN (SELECT customer, COUNT(*) AS n, SUM(qty) AS s FROM orders GROUP BY customer) g ON g.customer = c.id",
+    ),
+    Case(
+        "groups left join rows",
+        "SELECT g.kind, g.n, t.customer FROM (SELECT kind, COUNT(*) AS n FROM events GROUP BY kind) g LEFT JOIN tags t ON t.tag = g.kind OR t.customer = g.n",
+    ),
+    Case(
+        "groups full join groups",
+        "SELECT a.n, b.m, a.customer AS ac, b.customer AS bc FROM (SELECT customer, COUNT(*) AS n FROM tags GROUP BY customer) a FULL JOIN (SELECT customer, MAX(value) AS m FROM events GROUP BY customer) b ON a.customer = b.customer",
+    ),
+    Case(
+        "left join below sums",
+        "SELECT c.region, COUNT(*) AS n, COUNT(o.id) AS orders, SUM(o.qty) AS q, COALESCE(SUM(o.amount), 0) AS s FROM customers c LEFT JOIN orders o ON o.customer = c.id GROUP BY c.region",
+    ),
+    Case(
+        "left join below extremes",
+        "SELECT c.region, MIN(o.qty) AS lo, MAX(o.amount) AS hi, COUNT(DISTINCT o.product) AS p FROM orders o LEFT JOIN customers c ON o.customer = c.id GROUP BY c.region",
+    ),
+    Case(
+        "full join below sums",
+        "SELECT t.tag, e.kind, COUNT(*) AS n, SUM(e.value) AS s, MAX(t.customer) AS m FROM tags t FULL JOIN events e ON e.customer = t.customer GROUP BY t.tag, e.kind",
+    ),
+    Case("left join below distinct", "SELECT DISTINCT t.tag, e.kind FROM tags t LEFT JOIN events e USING (customer)"),
+    Case(
+        "left join below groups of groups",
+        "SELECT n, COUNT(*) AS customers FROM (SELECT c.id, COUNT(o.id) AS n FROM customers c LEFT JOIN orders o ON o.customer = c.id GROUP BY c.id) x GROUP BY n",
+    ),
+    Case(
+        "left join in a union",
+        "SELECT c.id, t.tag FROM customers c LEFT JOIN tags t ON t.customer = c.id UNION ALL SELECT customer, kind FROM events",
+    ),
+    Case("semi join", "SELECT * FROM events SEMI JOIN tags USING (customer)"),
+    Case("anti join", "SELECT kind, value FROM events e ANTI JOIN tags t ON e.customer = t.customer AND t.tag <> 'x'"),
     # ------------------------------------------------------------------ subqueries, CTEs, plain views
     Case(
         "subquery in from",

@@ -69,7 +69,7 @@ def test_stays_incremental_and_right(keeper: viewkeep.Keeper, query: str) -> Non
             "RECURSIVE",
         ),
         ("SELECT k, ROW_NUMBER() OVER (ORDER BY d) AS n FROM r", "window"),
-        ("SELECT r.k FROM r LEFT JOIN r q ON r.k = q.h", "LEFT JOIN"),
+        ("SELECT r.k FROM r ASOF JOIN r q ON r.k >= q.k", "ASOF JOIN"),
     ],
 )
 def test_what_is_not_understood_is_recomputed_with_the_reason(keeper: viewkeep.Keeper, query: str, reason: str) -> None:

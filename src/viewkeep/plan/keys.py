@@ -3,7 +3,9 @@
     Scan        the table's keys whose columns are all there and not nullable
     Filter      keys survive
     Project     keys survive whose columns are passed through
-    Join        a key of each side together; one side's alone where the other is met by its whole key
+    Join        a key of each side together; one side's alone where the other is met by its whole key,
+                unless that side is filled up with NULLs; none of a full join
+    Semi, anti  keys of the left side
     Aggregate   the group's keys
 
 Only keys the engine enforces, or that grouping makes, or that were declared and are checked when
@@ -49,8 +51,10 @@ def keys_of(node: Node, catalog: Catalog) -> Keys:
                     passed.setdefault(output.scalar.name, output.field.id)
             below = keys_of(node.input, catalog)
             return frozenset(frozenset(passed[i] for i in key) for key in below if key <= passed.keys())
-        case Join(kind=JoinKind.SEMI):
+        case Join(kind=JoinKind.SEMI | JoinKind.ANTI):
             return keys_of(node.left, catalog)
+        case Join(kind=JoinKind.FULL):
+            return frozenset()  # a NULL key on either side looks like the NULLs beside the other
         case Join():
             return _join_keys(node, catalog)
         case Aggregate():
@@ -86,7 +90,7 @@ def _join_keys(join: Join, catalog: Catalog) -> Keys:
     met_left = {a if a in left_ids else b for a, b in equal if {a, b} & left_ids and {a, b} & right_ids}
     if any(key <= met_right for key in right):
         found |= left
-    if any(key <= met_left for key in left):
+    if join.kind is JoinKind.INNER and any(key <= met_left for key in left):
         found |= right
     return frozenset(found)
 

@@ -45,7 +45,20 @@ class State(Enum):
 
 class JoinKind(Enum):
     INNER = "inner"
+    LEFT = "left"
+    FULL = "full"
     SEMI = "semi"
+    ANTI = "anti"
+
+    @property
+    def keeps_right(self) -> bool:
+        """Whether the columns of the right side are in the result."""
+        return self not in (JoinKind.SEMI, JoinKind.ANTI)
+
+    @property
+    def linear_in_left(self) -> bool:
+        """Whether each left row contributes by itself: op(L + M, R) = op(L, R) + op(M, R)."""
+        return self is not JoinKind.FULL
 
 
 class Fresh:
@@ -121,7 +134,11 @@ class Project:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Join:
-    """INNER: pairs for which the condition is true (None: all pairs). SEMI: left rows with a partner."""
+    """Pairs for which the condition is true (None: all pairs).
+
+    LEFT: and left rows without a partner, beside NULLs. FULL: and right rows without one.
+    SEMI: left rows with a partner, ANTI: those without.
+    """
 
     left: Node
     right: Node
@@ -137,7 +154,7 @@ class Join:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        return self.left.fields if self.kind is JoinKind.SEMI else (*self.left.fields, *self.right.fields)
+        return (*self.left.fields, *self.right.fields) if self.kind.keeps_right else self.left.fields
 
 
 @dataclass(frozen=True, slots=True, eq=False)

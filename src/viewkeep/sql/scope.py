@@ -31,6 +31,8 @@ class Scope:
     merged: dict[str, str] = field(default_factory=dict)
     hidden: set[str] = field(default_factory=set)
     """Ids of the right-hand copies of USING columns: reachable by alias, not by star or bare name."""
+    shown: dict[str, str] = field(default_factory=dict)
+    """What `*` and a bare name give in place of a left-hand USING column, where it is another one."""
     outer: Scope | None = None
 
     def add(self, relation: Relation, node: exp.Expr) -> None:
@@ -39,6 +41,17 @@ class Scope:
                 f"table name {relation.alias!r} is used twice", position_of(node), "give one of them an alias"
             )
         self.relations.append(relation)
+
+    def merge(self, name: str, left: str, right: str, merged: str) -> None:
+        """Make one column of the two that USING names."""
+        self.merged[name.lower()] = merged
+        self.hidden.add(right)
+        first = next((i for i, shown in self.shown.items() if shown == left), left)
+        if merged != first:
+            self.shown[first] = merged
+
+    def shown_as(self, column_id: str) -> str:
+        return self.shown.get(column_id, column_id)
 
     def resolve(self, column: exp.Column) -> str:
         """The id a column name stands for."""
@@ -88,4 +101,8 @@ class Scope:
         if not owners:
             raise SqlError(f"there is no table {table!r} here", position_of(node))
         for relation in owners:
-            yield from ((n, i) for n, i in relation.columns if table or i not in self.hidden)
+            for name, column_id in relation.columns:
+                if table:
+                    yield name, column_id
+                elif column_id not in self.hidden:
+                    yield name, self.shown_as(column_id)

@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from viewkeep.catalog import Catalog, Kind, Table
 from viewkeep.errors import CatalogError, SqlError, UnsupportedError
-from viewkeep.plan.nodes import Field, Filter, Fresh, Join, Node, Scan, Values
-from viewkeep.plan.scalars import Scalar, column
+from viewkeep.plan.nodes import Field, Filter, Fresh, Join, JoinKind, Named, Node, Project, Scan, Values, types_of
+from viewkeep.plan.scalars import Scalar, column, conjoin
 from viewkeep.sql.aggregates import contains_aggregate
 from viewkeep.sql.determinism import check_deterministic
 from viewkeep.sql.parse import position_of
@@ -46,6 +46,21 @@ class Env:
             columns = tuple(c.name for c in cte.args["alias"].args.get("columns") or ())
             env = replace(env, ctes={**env.ctes, cte.alias.lower(): (cte.this, columns, env)})
         return env
+
+
+_KINDS = {
+    ("", ""): JoinKind.INNER,
+    ("", "INNER"): JoinKind.INNER,
+    ("", "CROSS"): JoinKind.INNER,
+    ("LEFT", ""): JoinKind.LEFT,
+    ("RIGHT", ""): JoinKind.LEFT,
+    ("FULL", ""): JoinKind.FULL,
+    ("", "SEMI"): JoinKind.SEMI,
+    ("", "ANTI"): JoinKind.ANTI,
+    ("LEFT", "SEMI"): JoinKind.SEMI,
+    ("LEFT", "ANTI"): JoinKind.ANTI,
+}
+"""By side and kind as they are written; a right join is a left join with its sides swapped."""
 
 
 class Source:
@@ -134,35 +149,64 @@ class Source:
 
     def _join(self, join: exp.Join) -> None:
         side, kind, method = (str(join.args.get(a) or "").upper() for a in ("side", "kind", "method"))
-        if side or kind not in ("", "INNER", "CROSS") or method not in ("", "NATURAL"):
+        how = _KINDS.get((side, "" if kind == "OUTER" else kind))
+        if how is None or method not in ("", "NATURAL"):
             words = " ".join(w for w in (method, side, kind) if w)
             raise UnsupportedError(f"{words} JOIN has no incremental form yet", position_of(join))
-        known = len(self.scope.relations)
-        self.node = Join(self.node, self._joined(join.this))
+        known, left = len(self.scope.relations), self.node
+        right = self._joined(join.this)
         shared = [i.name for i in join.args.get("using") or ()]
         if method == "NATURAL":
             shared = self._common_names(known)
-        for name in shared:
-            self._merge(name, known, join)
+        merging = [self._merging(name, known, join) for name in shared]
+        condition: list[Scalar] = [exp.EQ(this=column(a), expression=column(b)) for _, a, b in merging]
         if on := join.args.get("on"):
-            self.filter(self.bind(on))
+            condition.append(self.bind(on))
+        if how is JoinKind.INNER:
+            self.node = Join(left, right)
+            for predicate in condition:
+                self.filter(predicate)
+        elif self._one_row:
+            raise UnsupportedError("a subquery in the condition of an outer join", position_of(join))
+        elif side == "RIGHT":
+            self.node = Join(right, left, conjoin(condition), JoinKind.LEFT)
+        else:
+            self.node = Join(left, right, conjoin(condition), how)
+        if not how.keeps_right:
+            del self.scope.relations[known:]  # its columns are not in the result
+            return
+        for name, a, b in merging:
+            self._merge(name, a, b, side)
 
     def _common_names(self, known: int) -> list[str]:
         left = {n.lower() for r in self.scope.relations[:known] for n, _ in r.columns}
         right = (n for r in self.scope.relations[known:] for n, i in r.columns if i not in self.scope.hidden)
         return [n for n in right if n.lower() in left]
 
-    def _merge(self, name: str, known: int, join: exp.Join) -> None:
-        """A USING column: one column for both sides, equal by the join itself."""
-        lefts = [i for r in self.scope.relations[:known] for i in r.find(name) if i not in self.scope.hidden]
-        rights = [i for r in self.scope.relations[known:] for i in r.find(name) if i not in self.scope.hidden]
+    def _merging(self, name: str, known: int, join: exp.Join) -> tuple[str, str, str]:
+        """The two columns that a USING column stands for."""
+        scope = self.scope
+        lefts, rights = (
+            list(dict.fromkeys(scope.shown_as(i) for r in side for i in r.find(name) if i not in scope.hidden))
+            for side in (scope.relations[:known], scope.relations[known:])
+        )
         if len(lefts) > 1 or len(rights) > 1:
             raise SqlError(f"column {name!r} in USING is ambiguous on one side", position_of(join))
         if not lefts or not rights:
             raise SqlError(f"column {name!r} in USING is not on both sides", position_of(join))
-        self.scope.merged[name.lower()] = lefts[0]
-        self.scope.hidden.add(rights[0])
-        self.filter(exp.EQ(this=column(lefts[0]), expression=column(rights[0])))
+        return name, lefts[0], rights[0]
+
+    def _merge(self, name: str, left: str, right: str, side: str) -> None:
+        """One column for both sides: that of the side whose rows are all there, or what either has."""
+        merged = {"RIGHT": right}.get(side, left)
+        if side == "FULL":
+            types = types_of(self.node)
+            same = types[left] if types[left] == types[right] else "UNKNOWN"
+            either = exp.Coalesce(this=column(left), expressions=[column(right)])
+            field = Field(self.env.fresh(name), same)
+            passed = tuple(Named(f, column(f.id)) for f in self.node.fields)
+            self.node, merged = Project(self.node, (*passed, Named(field, either))), field.id
+        self.scope.merge(name, left, right, merged)
 
     def filter(self, predicate: Scalar) -> None:
         self.attach()

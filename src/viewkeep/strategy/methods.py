@@ -7,7 +7,7 @@ recompute       the whole view, from scratch
 
 from __future__ import annotations
 
-from viewkeep.plan.nodes import Aggregate, Node
+from viewkeep.plan.nodes import Aggregate, Join, JoinKind, Node
 from viewkeep.strategy.components import Rule
 from viewkeep.strategy.layout import BagLayout, GroupLayout
 
@@ -18,9 +18,19 @@ _RULES = {
     Rule.RECOMPUTE: "this aggregate has no smaller state: affected groups are computed anew",
 }
 
+_JOINS = {
+    JoinKind.INNER: "delta",
+    JoinKind.LEFT: "affected keys: a change on the right can give a left row its first partner or take its last",
+    JoinKind.FULL: "affected keys: a change can give a row of the other side its first partner or take its last",
+    JoinKind.SEMI: "affected keys: a change on the right can give a left row its first partner or take its last",
+    JoinKind.ANTI: "affected keys: a change on the right can give a left row its first partner or take its last",
+}
+
 
 def method_of(node: Node, layout: BagLayout | GroupLayout) -> str:
     """The word for one node of the view's plan."""
+    if isinstance(node, Join):
+        return _JOINS[node.kind]
     if not isinstance(node, Aggregate):
         return "delta"
     if isinstance(layout, GroupLayout) and node.fields == layout.aggregate.fields:
