@@ -440,6 +440,235 @@ CASES = (
         "scalar subquery in having",
         "SELECT customer, SUM(qty) AS s FROM orders GROUP BY customer HAVING SUM(qty) > (SELECT MAX(value) FROM events)",
     ),
+    # ------------------------------------------------------------------ EXISTS and IN
+    Case("exists", "SELECT * FROM events e WHERE EXISTS (SELECT 1 FROM tags t WHERE t.customer = e.customer)"),
+    Case(
+        "not exists",
+        "SELECT kind, value FROM events e WHERE NOT EXISTS (SELECT * FROM tags t WHERE t.customer = e.customer AND t.tag <> 'x')",
+    ),
+    Case("exists, uncorrelated", "SELECT tag FROM tags WHERE EXISTS (SELECT 1 FROM events WHERE value = 4 AND ok)"),
+    Case(
+        "not exists, uncorrelated",
+        "SELECT tag FROM tags WHERE NOT EXISTS (SELECT 1 FROM events WHERE value = 4 AND ok)",
+    ),
+    Case(
+        "exists by inequality",
+        "SELECT id FROM customers c WHERE EXISTS (SELECT 1 FROM orders o WHERE o.qty > c.id AND o.product < c.id)",
+    ),
+    Case(
+        "not exists by inequality",
+        "SELECT id, qty FROM orders a WHERE NOT EXISTS (SELECT 1 FROM orders b WHERE b.customer = a.customer AND b.qty > a.qty)",
+    ),
+    Case(
+        "exists over a join",
+        "SELECT c.id FROM customers c WHERE EXISTS (SELECT 1 FROM orders o JOIN products p ON o.product = p.id WHERE o.customer = c.id AND p.price > 5)",
+    ),
+    Case(
+        "exists under a join",
+        "SELECT c.name, o.qty FROM customers c, orders o WHERE EXISTS (SELECT 1 FROM tags t WHERE t.customer = c.id AND t.tag > 'x') AND c.id = o.customer",
+    ),
+    Case(
+        "exists of two relations",
+        "SELECT c.id, p.id AS p FROM customers c JOIN products p ON c.id > p.id WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.customer = c.id AND o.product = p.id)",
+    ),
+    Case(
+        "exists two deep",
+        "SELECT c.id FROM customers c WHERE EXISTS (SELECT 1 FROM orders o WHERE o.customer = c.id AND NOT EXISTS (SELECT 1 FROM products p WHERE p.id = o.product AND p.price > c.id))",
+    ),
+    Case(
+        "exists two deep to the outermost",
+        "SELECT c.id FROM customers c WHERE NOT EXISTS (SELECT 1 FROM products p WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.product = p.id AND o.customer = c.id))",
+    ),
+    Case(
+        "exists of groups",
+        "SELECT c.id FROM customers c WHERE EXISTS (SELECT o.product FROM orders o WHERE o.customer = c.id GROUP BY o.product HAVING COUNT(*) > 1)",
+    ),
+    Case(
+        "exists of groups by inequality",
+        "SELECT c.id FROM customers c WHERE EXISTS (SELECT o.product FROM orders o WHERE o.qty < c.id GROUP BY o.product HAVING SUM(o.qty) > c.id)",
+    ),
+    Case(
+        "exists of an aggregate",
+        "SELECT c.id FROM customers c WHERE EXISTS (SELECT COUNT(*) FROM orders o WHERE o.customer = c.id HAVING COUNT(*) < 2)",
+    ),
+    Case(
+        "exists in having",
+        "SELECT customer, COUNT(*) AS n FROM orders o GROUP BY customer HAVING EXISTS (SELECT 1 FROM tags t WHERE t.customer = o.customer)",
+    ),
+    Case("in", "SELECT id, name FROM customers WHERE id IN (SELECT customer FROM tags WHERE tag = 'x')"),
+    Case(
+        "in, correlated",
+        "SELECT kind, value FROM events e WHERE kind IN (SELECT tag FROM tags t WHERE t.customer > e.customer)",
+    ),
+    Case(
+        "in of groups",
+        "SELECT id, customer FROM orders WHERE customer IN (SELECT customer FROM orders GROUP BY customer HAVING SUM(qty) > 5)",
+    ),
+    Case("in of expressions", "SELECT id FROM orders WHERE qty + 1 IN (SELECT value * 2 FROM events)"),
+    Case(
+        "in two deep",
+        "SELECT id FROM customers WHERE id IN (SELECT customer FROM orders WHERE product IN (SELECT id FROM products WHERE price > 10))",
+    ),
+    Case(
+        "in of several columns",
+        "SELECT kind, value FROM events WHERE (kind, customer) IN (SELECT tag, customer FROM tags)",
+    ),
+    Case(
+        "in of an aggregate",
+        "SELECT id, qty FROM orders o WHERE qty IN (SELECT MAX(p.qty) FROM orders p WHERE p.customer = o.customer)",
+    ),
+    Case(
+        "not in of an aggregate",
+        "SELECT id, qty FROM orders WHERE qty NOT IN (SELECT MAX(value) FROM events HAVING COUNT(*) > 8)",
+    ),
+    Case(
+        "in of a union",
+        "SELECT id FROM customers WHERE id IN (SELECT customer FROM tags UNION ALL SELECT customer FROM events WHERE ok)",
+    ),
+    Case("not in", "SELECT id, customer FROM orders WHERE customer NOT IN (SELECT customer FROM tags)"),
+    Case(
+        "not in without nulls",
+        "SELECT id, customer FROM orders WHERE customer NOT IN (SELECT customer FROM tags WHERE customer IS NOT NULL)",
+    ),
+    Case(
+        "not in, correlated",
+        "SELECT kind, value, customer FROM events e WHERE kind NOT IN (SELECT tag FROM tags t WHERE t.customer = e.customer)",
+    ),
+    Case(
+        "not in by inequality",
+        "SELECT kind, value, customer FROM events e WHERE kind NOT IN (SELECT tag FROM tags t WHERE t.customer > e.customer + 6)",
+    ),
+    Case(
+        "not in of several columns",
+        "SELECT kind, value FROM events WHERE (kind, customer) NOT IN (SELECT tag, customer FROM tags)",
+    ),
+    Case("any", "SELECT id, qty FROM orders WHERE qty > ANY (SELECT value FROM events WHERE ok)"),
+    Case(
+        "all", "SELECT id, qty FROM orders o WHERE qty >= ALL (SELECT qty FROM orders p WHERE p.customer = o.customer)"
+    ),
+    Case("not any", "SELECT id, qty FROM orders WHERE NOT qty = ANY (SELECT value FROM events)"),
+    Case("not all", "SELECT id, qty FROM orders WHERE NOT qty < ALL (SELECT value FROM events WHERE value > 1)"),
+    # ------------------------------------------------------------------ EXISTS and IN inside expressions
+    Case(
+        "exists or",
+        "SELECT c.id, c.region FROM customers c WHERE c.active OR EXISTS (SELECT 1 FROM tags t WHERE t.customer = c.id)",
+    ),
+    Case(
+        "exists selected",
+        "SELECT e.kind, EXISTS (SELECT 1 FROM tags t WHERE t.customer = e.customer) AS tagged, NOT EXISTS (SELECT 1 FROM orders WHERE qty = 9) AS none FROM events e",
+    ),
+    Case(
+        "exists in case",
+        "SELECT id, CASE WHEN EXISTS (SELECT 1 FROM orders o WHERE o.customer = c.id AND o.qty > 5) THEN 'big' WHEN EXISTS (SELECT 1 FROM orders o WHERE o.customer = c.id) THEN 'some' ELSE 'none' END AS size FROM customers c",
+    ),
+    Case(
+        "exists selected by inequality",
+        "SELECT tag, EXISTS (SELECT 1 FROM orders o WHERE o.qty > t.customer) AS some FROM tags t",
+    ),
+    Case(
+        "in selected",
+        "SELECT customer, kind, kind IN (SELECT tag FROM tags) AS known, value IN (SELECT qty FROM orders WHERE product = 1) AS odd FROM events",
+    ),
+    Case(
+        "in selected, correlated",
+        "SELECT e.customer, e.kind IN (SELECT tag FROM tags t WHERE t.customer = e.customer) AS known FROM events e",
+    ),
+    Case(
+        "in or",
+        "SELECT id, customer FROM orders WHERE qty > 7 OR customer IN (SELECT customer FROM tags) OR NOT product IN (SELECT value FROM events)",
+    ),
+    Case(
+        "not in or",
+        "SELECT id, customer FROM orders o WHERE qty > 7 OR customer NOT IN (SELECT t.customer FROM tags t WHERE t.customer > o.qty)",
+    ),
+    Case(
+        "in inside an aggregate",
+        "SELECT kind, SUM(CASE WHEN customer IN (SELECT customer FROM tags) THEN value ELSE 0 END) AS s, COUNT(*) AS n FROM events GROUP BY kind",
+    ),
+    Case(
+        "exists grouped by",
+        "SELECT EXISTS (SELECT 1 FROM tags t WHERE t.customer = o.customer) AS tagged, COUNT(*) AS n FROM orders o GROUP BY 1",
+    ),
+    # ------------------------------------------------------------------ correlated scalar subqueries
+    Case(
+        "correlated sum", "SELECT c.id, (SELECT SUM(o.qty) FROM orders o WHERE o.customer = c.id) AS s FROM customers c"
+    ),
+    Case(
+        "correlated count",
+        "SELECT e.kind, e.customer, (SELECT COUNT(*) FROM tags t WHERE t.customer = e.customer) AS n, (SELECT COUNT(t.tag) + 1 FROM tags t WHERE t.customer = e.customer) AS m FROM events e",
+    ),
+    Case(
+        "correlated count in where",
+        "SELECT id FROM customers c WHERE (SELECT COUNT(*) FROM orders o WHERE o.customer = c.id) < 2",
+    ),
+    Case(
+        "correlated average in where",
+        "SELECT id, qty FROM orders o WHERE qty > (SELECT AVG(p.qty) FROM orders p WHERE p.product = o.product)",
+    ),
+    Case(
+        "correlated coalesce",
+        "SELECT c.id, (SELECT COALESCE(MAX(o.qty), -1) FROM orders o WHERE o.customer = c.id) AS m FROM customers c",
+    ),
+    Case(
+        "correlated by inequality",
+        "SELECT t.tag, t.customer, (SELECT COUNT(*) FROM orders o WHERE o.qty < t.customer) AS n, (SELECT MAX(o.day) FROM orders o WHERE o.qty < t.customer AND o.product = t.customer) AS d FROM tags t",
+    ),
+    Case(
+        "correlated in the aggregate",
+        "SELECT t.customer, (SELECT SUM(o.qty * t.customer) FROM orders o WHERE o.customer = t.customer) AS s FROM tags t",
+    ),
+    Case(
+        "correlated with having",
+        "SELECT c.id, (SELECT SUM(o.qty) FROM orders o WHERE o.customer = c.id HAVING COUNT(*) <> 1) AS s, (SELECT COUNT(*) FROM orders o WHERE o.customer = c.id HAVING COUNT(*) <> 1) AS n FROM customers c",
+    ),
+    Case(
+        "correlated null-safe",
+        "SELECT e.kind, (SELECT COUNT(*) FROM tags t WHERE t.tag IS NOT DISTINCT FROM e.kind) AS n FROM events e",
+    ),
+    Case(
+        "correlated by an expression",
+        "SELECT e.value, (SELECT MIN(p.price) FROM products p WHERE p.id = e.value + 1) AS m FROM events e",
+    ),
+    Case(
+        "correlated in having",
+        "SELECT customer, SUM(qty) AS s FROM orders o GROUP BY customer HAVING SUM(qty) > (SELECT COUNT(*) FROM tags t WHERE t.customer = o.customer)",
+    ),
+    Case(
+        "correlated after grouping",
+        "SELECT customer, COUNT(*) AS n, (SELECT MAX(t.tag) FROM tags t WHERE t.customer = e.customer) AS top FROM events e GROUP BY customer",
+    ),
+    Case(
+        "correlated below grouping",
+        "SELECT kind, SUM((SELECT COUNT(*) FROM tags t WHERE t.customer = e.customer)) AS n FROM events e GROUP BY kind",
+    ),
+    Case(
+        "correlated two deep",
+        "SELECT c.id, (SELECT SUM(o.qty) FROM orders o WHERE o.customer = c.id AND o.amount > (SELECT AVG(p.price) FROM products p WHERE p.id <> o.product)) AS s FROM customers c",
+    ),
+    Case(
+        "correlated two deep to the outermost",
+        "SELECT c.id, (SELECT COUNT(*) FROM orders o WHERE o.customer = c.id AND o.qty > (SELECT MIN(e.value) FROM events e WHERE e.customer = c.id AND e.value < o.qty)) AS n FROM customers c",
+    ),
+    Case(
+        "scalar by key", "SELECT o.id, (SELECT c.name FROM customers c WHERE c.id = o.customer) AS name FROM orders o"
+    ),
+    Case(
+        "scalar by key with distinct",
+        "SELECT t.tag, (SELECT DISTINCT u.customer FROM tags u WHERE u.customer = t.customer) AS same FROM tags t",
+    ),
+    Case("scalar of one row", "SELECT t.tag, (SELECT label FROM products WHERE id = 3) AS label FROM tags t"),
+    Case(
+        "scalar of groups",
+        "SELECT t.tag, (SELECT COUNT(*) FROM events e WHERE e.customer = t.customer GROUP BY e.customer) AS n FROM tags t",
+    ),
+    Case(
+        "scalar over a left join",
+        "SELECT c.id, o.qty, (SELECT COUNT(*) FROM tags t WHERE t.customer = o.product) AS n FROM customers c LEFT JOIN orders o ON o.customer = c.id",
+    ),
+    Case(
+        "left join in a subquery",
+        "SELECT id FROM products p WHERE EXISTS (SELECT 1 FROM orders o LEFT JOIN customers c ON c.id = o.customer WHERE o.product = p.id AND c.id IS NULL)",
+    ),
     # ------------------------------------------------------------------ NaN and infinity
     Case("nan rows", "SELECT sensor, reading FROM readings"),
     Case(

@@ -6,18 +6,22 @@ such a view or refuses it, by policy. What is wrong in itself raises SqlError.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
 from sqlglot import exp
 
 from viewkeep.catalog import TYPE_SPELLING, Catalog
 from viewkeep.errors import NondeterministicError, SqlError, UnsupportedError
-from viewkeep.plan.nodes import Aggregate, Field, Fresh, Named, Node, Order, Project, Query, TopK, Union
+from viewkeep.plan.nodes import Aggregate, Field, Fresh, Join, Named, Node, Order, Project, Query, TopK, Union, Values
 from viewkeep.plan.rewrite import normalise, prune
-from viewkeep.plan.scalars import Scalar, column, columns_of, is_exact
+from viewkeep.plan.scalars import Scalar, column, columns_of, is_exact, operand, substitute
 from viewkeep.sql.aggregates import AggregateCollector, columns_in_aggregates, contains_aggregate
 from viewkeep.sql.determinism import check_deterministic
 from viewkeep.sql.parse import parse_one, position_of
 from viewkeep.sql.scope import Scope
 from viewkeep.sql.source import Built, Env, Source, constant_rows
+from viewkeep.sql.subquery import Domain, Equated, Nested, correlating, equated, zero_counts
 
 
 def build_query(text: str, catalog: Catalog, dialect: str) -> Query:
@@ -32,7 +36,7 @@ def build_query(text: str, catalog: Catalog, dialect: str) -> Query:
     if not isinstance(tree, exp.Query):
         raise SqlError(f"a view needs a query, not {tree.key.upper()}", position_of(tree), "write SELECT …")
     check_deterministic(tree)
-    node, names = _query(tree, Env(_query, catalog, dialect, Fresh()), outer=None, top=True)
+    node, names = _query(tree, Env(_query, _nested, catalog, dialect, Fresh()), outer=None, top=True)
     seen: set[str] = set()
     for name in names:
         if name.lower() in seen:
@@ -56,6 +60,14 @@ def _query(tree: exp.Expr, env: Env, outer: Scope | None, top: bool = False) -> 
             return constant_rows(tree, env)
         case _:
             raise UnsupportedError(f"{tree.key.upper()} has no incremental form yet", position_of(tree))
+
+
+def _nested(tree: exp.Expr, env: Env, outer: Scope, theta: bool, values: bool) -> Nested:
+    """`theta`: any predicate may link the subquery, not only equalities. `values`: its select list matters."""
+    if isinstance(tree, exp.Select):
+        return _Select(tree, env.with_ctes(tree), outer, top=False).nested(theta, values)
+    node, _ = _query(tree, env, outer)
+    return Nested(node, tuple(column(f.id) for f in node.fields))
 
 
 def _set_operation(tree: exp.Union, env: Env, outer: Scope | None, top: bool) -> Built:
@@ -119,23 +131,45 @@ class _Select:
 
     # ------------------------------------------------------------------ the clauses
     def build(self) -> Built:
+        self._bind()
+        if self.source.scope.captured:
+            raise UnsupportedError("a column of the query around, inside a query in FROM", position_of(self.tree))
+        return self._finish()
+
+    def _bind(self) -> None:
+        """FROM, and every scalar of the other clauses with its names resolved."""
         self._refuse()
         self.source.read(self.tree)
         if where := self.tree.args.get("where"):
             if contains_aggregate(where):
                 raise SqlError("WHERE cannot contain an aggregate", position_of(where), "use HAVING")
-            self.source.filter(self.source.bind(where.this))
+            self.source.where(where.this)
         items = self._select_items()
-        names = [name for name, _ in items]
+        self.names = [name for name, _ in items]
         scalars = [scalar for _, scalar in items]
         having = self.tree.args.get("having")
-        having_scalar = self.source.bind(self._unalias(having.this, names, scalars)) if having else None
-        order_items = self._order_items(names, scalars)
-        if self.tree.args.get("group") or having or any(contains_aggregate(s) for s in scalars):
-            scalars, having_scalar, order_items = self._aggregate(names, scalars, having_scalar, order_items)
+        self.parts = _Parts(
+            scalars,
+            self.source.bind(self._unalias(having.this, self.names, scalars)) if having else None,
+            self._order_items(self.names, scalars),
+            self._group_keys(self.tree.args.get("group"), self.names, scalars),
+        )
+
+    @property
+    def _grouped(self) -> bool:
+        select, having = self.parts.select, self.parts.having
+        return bool(self.tree.args.get("group")) or having is not None or any(map(contains_aggregate, select))
+
+    def _finish(self) -> Built:
+        """What was bound, as a plan."""
+        names, parts = self.names, self.parts
+        self.source.settle()
+        if self._grouped:
+            self._aggregate(parts)
         self.source.attach()
-        if having_scalar is not None:
-            self.source.filter(having_scalar)
+        if parts.having is not None:
+            self.source.filter(parts.having)
+        scalars, order_items = parts.select, parts.order
         node = self._project(names, scalars)
         distinct = self.tree.args.get("distinct")
         if distinct is not None and distinct.args.get("on"):
@@ -213,19 +247,95 @@ class _Select:
         ]
 
     # ------------------------------------------------------------------ grouping
-    def _aggregate(
-        self, names: list[str], scalars: list[Scalar], having: Scalar | None, order: list[tuple[exp.Expr, Scalar]]
-    ) -> tuple[list[Scalar], Scalar | None, list[tuple[exp.Expr, Scalar]]]:
-        keys = self._group_keys(self.tree.args.get("group"), names, scalars)
-        everything = [*scalars, *(s for _, s in order), *([having] if having is not None else [])]
-        # A scalar subquery inside an aggregate or a key is an input of the grouping, any other comes after it.
-        self.source.attach(frozenset().union(*(columns_of(k) for k in keys), *map(columns_in_aggregates, everything)))
-        collector = AggregateCollector(self.env.fresh, keys, self.source.node, self.source.waiting)
-        scalars = [collector.rewrite(s) for s in scalars]
-        having = collector.rewrite(having) if having is not None else None
-        order = [(item, collector.rewrite(scalar)) for item, scalar in order]
+    def _aggregate(self, parts: _Parts) -> None:
+        # A subquery inside an aggregate or a key is an input of the grouping, any other comes after it.
+        self.source.attach(frozenset().union(*map(columns_of, parts.keys), *map(columns_in_aggregates, parts.all())))
+        collector = AggregateCollector(self.env.fresh, parts.keys, self.source.node, self.source.waiting)
+        parts.map(collector.rewrite)
+        self.source.rewrite_waiting(collector.rewrite)
         self.source.node = Aggregate(self.source.node, *collector.finish())
-        return scalars, having, order
+
+    # ------------------------------------------------------------------ as a subquery
+    def nested(self, theta: bool, values: bool) -> Nested:
+        self._bind()
+        if not values:
+            self.parts.order = []
+        source, captured = self.source, self.source.scope.captured
+        one_row = self._grouped and not self.tree.args.get("group")
+        if not captured and not one_row:
+            node, _ = self._finish()
+            return Nested(node, tuple(column(f.id) for f in node.fields))
+        if limit := self.tree.args.get("limit") or self.tree.args.get("offset"):
+            raise UnsupportedError("LIMIT in a correlated subquery or beside an aggregate", position_of(limit))
+        self._check_aggregates_are_own(captured)
+        links = correlating(source.tests, captured)
+        if theta and not self._grouped and not captured & (self._read(values) | source.links):
+            source.tests = [t for t in source.tests if not any(t is link for link in links)]
+            source.settle()
+            source.attach()
+            return Nested(source.node, tuple(self.parts.select), tuple(links))
+        return self._by_keys(links, one_row)
+
+    def _by_keys(self, links: list[Scalar], one_row: bool) -> Nested:
+        """Computed for every value that the columns of the query around may have, with those values as keys."""
+        source, parts, captured = self.source, self.parts, self.source.scope.captured
+        pairs = [pair for link in links if (pair := equated(link, captured)) is not None]
+        known = {p.outer.name: p.inner for p in pairs if isinstance(p.outer, exp.Column)}
+        domain = None
+        if len(pairs) == len(links) and not captured & self._read(True) and captured & source.links <= known.keys():
+            source.tests = [t for t in source.tests if not any(t is link for link in links)]
+            self._let(known)
+        else:
+            fields = tuple(Field(self.env.fresh("outer")) for _ in captured)
+            ids = sorted(captured)
+            domain = Domain(Values((), fields), tuple(map(column, ids)))
+            self._let({i: column(f.id) for i, f in zip(ids, fields, strict=True)})
+            source.node = Join(domain.stand_in, source.node)
+            pairs = [Equated(exp.NullSafeEQ, column(i), column(f.id)) for i, f in zip(ids, fields, strict=True)]
+        parts.keys += [p.inner for p in pairs]
+        source.settle()
+        keys = [p.inner for p in pairs]
+        if self._grouped:
+            self._aggregate(parts)
+            keys = parts.keys[len(parts.keys) - len(pairs) :]
+        if one_row and pairs and source.waiting:
+            raise UnsupportedError("a subquery over a correlated aggregate", position_of(self.tree))
+        source.attach()
+        if one_row:
+            parts.map(lambda s: substitute(s, zero_counts(source.node)) if pairs else s)
+        elif parts.having is not None:
+            source.filter(parts.having)
+        outputs = parts.select
+        if self.tree.args.get("distinct") is not None and not one_row:
+            named = [Named(Field(self.env.fresh("value")), s) for s in (*outputs, *keys)]
+            source.node = _distinct(Project(source.node, tuple(named)), self.env)
+            columns: list[Scalar] = [column(f.id) for f in source.node.fields]
+            outputs, keys = columns[: len(outputs)], columns[len(outputs) :]
+        links = [p.kind(this=p.outer.copy(), expression=operand(key)) for p, key in zip(pairs, keys, strict=True)]
+        return Nested(source.node, tuple(outputs), tuple(links), domain, one_row, parts.having if one_row else None)
+
+    def _read(self, values: bool) -> frozenset[str]:
+        """Columns that the clauses after WHERE read."""
+        scalars = self.parts.all() if values or self._grouped else []
+        return frozenset().union(*map(columns_of, (*scalars, *self.parts.keys)))
+
+    def _let(self, mapping: Mapping[str, Scalar]) -> None:
+        """Give the columns of the query around their values."""
+
+        def rewrite(scalar: Scalar) -> Scalar:
+            return substitute(scalar, mapping)
+
+        self.parts.map(rewrite)
+        self.source.rewrite_tests(rewrite)
+        self.source.rewrite_waiting(rewrite)
+
+    def _check_aggregates_are_own(self, captured: set[str]) -> None:
+        for scalar in self.parts.all():
+            for call in scalar.find_all(exp.AggFunc):
+                if columns_of(call) and columns_of(call) <= captured:
+                    raise UnsupportedError(
+                        "an aggregate of the query around, inside a subquery", position_of(self.tree)
+                    )
 
     def _group_keys(self, group: exp.Expr | None, names: list[str], scalars: list[Scalar]) -> list[Scalar]:
         if group is None:
@@ -304,6 +414,27 @@ class _Select:
         wide = Project(node.input, (*node.outputs, *extra))
         top = TopK(wide, (*orders, *ties), limit, offset or 0)
         return Project(top, tuple(Named(f, column(f.id)) for f in node.fields))
+
+
+@dataclass(slots=True)
+class _Parts:
+    """The scalars of a SELECT that are computed after FROM and WHERE."""
+
+    select: list[Scalar]
+    having: Scalar | None
+    order: list[tuple[exp.Expr, Scalar]]
+    keys: list[Scalar]
+    """Of GROUP BY."""
+
+    def all(self) -> list[Scalar]:
+        having = [self.having] if self.having is not None else []
+        return [*self.select, *having, *(s for _, s in self.order)]
+
+    def map(self, rewrite: Callable[[Scalar], Scalar]) -> None:
+        self.select = [rewrite(s) for s in self.select]
+        self.having = rewrite(self.having) if self.having is not None else None
+        self.order = [(item, rewrite(s)) for item, s in self.order]
+        self.keys = [rewrite(s) for s in self.keys]
 
 
 def _count(clause: exp.Expr | None) -> int | None:

@@ -34,6 +34,8 @@ class Scope:
     shown: dict[str, str] = field(default_factory=dict)
     """What `*` and a bare name give in place of a left-hand USING column, where it is another one."""
     outer: Scope | None = None
+    captured: set[str] = field(default_factory=set)
+    """Ids of columns of the query around that were used in here."""
 
     def add(self, relation: Relation, node: exp.Expr) -> None:
         if any(r.alias.lower() == relation.alias.lower() for r in self.relations):
@@ -69,7 +71,9 @@ class Scope:
                 f"write {' or '.join(f'{o}.{name}' for o in owners)}",
             )
         if self.outer is not None and self.outer.can_resolve(column):
-            raise UnsupportedError("correlated subquery", position_of(column))
+            found_outside = self.outer.resolve(column)
+            self.captured.add(found_outside)
+            return found_outside
         if table and not any(r.alias.lower() == table.lower() for r in self.relations):
             aliases = [r.alias for r in self.relations]
             raise SqlError(
