@@ -325,6 +325,37 @@ CASES = (
         "SELECT tag, COUNT(*) AS n FROM (SELECT DISTINCT customer, tag FROM tags) d GROUP BY tag",
     ),
     Case("distinct of group", "SELECT DISTINCT COUNT(*) AS n FROM events GROUP BY kind"),
+    Case("intersect", "SELECT customer FROM tags INTERSECT SELECT customer FROM events"),
+    Case("intersect all", "SELECT customer FROM tags INTERSECT ALL SELECT customer FROM events"),
+    Case("except", "SELECT customer, tag FROM tags EXCEPT SELECT customer, kind FROM events"),
+    Case("except all", "SELECT customer FROM events EXCEPT ALL SELECT customer FROM tags"),
+    Case("except all self", "SELECT tag FROM tags EXCEPT ALL SELECT tag FROM tags WHERE customer > 4"),
+    Case(
+        "nested sets",
+        "(SELECT customer FROM events EXCEPT ALL SELECT customer FROM tags) UNION SELECT id FROM customers INTERSECT SELECT customer FROM orders",
+    ),
+    Case(
+        "sets below join",
+        "SELECT c.name, u.customer FROM customers c JOIN (SELECT customer FROM events EXCEPT ALL SELECT customer FROM tags) u ON u.customer = c.id",
+    ),
+    Case(
+        "sets below group",
+        "SELECT customer, COUNT(*) AS n FROM (SELECT customer FROM events INTERSECT ALL SELECT customer FROM orders) u GROUP BY customer",
+    ),
+    Case("set types", "SELECT qty AS n FROM orders EXCEPT SELECT amount FROM orders"),
+    Case("set by name", "SELECT customer, tag FROM tags UNION BY NAME SELECT customer, kind FROM events"),
+    Case(
+        "set limit",
+        "SELECT customer FROM tags EXCEPT SELECT customer FROM events ORDER BY customer DESC NULLS LAST LIMIT 3",
+    ),
+    Case(
+        "set distinct ops",
+        "SELECT DISTINCT customer FROM (SELECT customer FROM events EXCEPT ALL SELECT customer FROM tags) t",
+    ),
+    Case(
+        "sets of groups",
+        "SELECT customer, COUNT(*) AS n FROM events GROUP BY customer EXCEPT SELECT customer, COUNT(*) FROM tags GROUP BY customer",
+    ),
     # ------------------------------------------------------------------ aggregates
     Case(
         "sum and count", "SELECT customer, SUM(qty) AS s, COUNT(qty) AS c, COUNT(*) AS n FROM orders GROUP BY customer"
@@ -418,6 +449,111 @@ CASES = (
         "SELECT o.id, t.s FROM orders o JOIN (SELECT customer, SUM(qty) AS s FROM orders GROUP BY customer) t ON o.customer = t.customer WHERE o.qty * 2 > t.s",
     ),
     Case("global below join", "SELECT t.tag, g.n FROM tags t CROSS JOIN (SELECT COUNT(*) AS n FROM events) g"),
+    # ------------------------------------------------------------------ windows
+    Case(
+        "rank",
+        "SELECT id, customer, RANK() OVER (PARTITION BY customer ORDER BY qty DESC NULLS LAST) AS rk, SUM(qty) OVER (PARTITION BY customer) AS total FROM orders",
+    ),
+    Case("row number", "SELECT id, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY qty, id) AS rn FROM orders"),
+    Case(
+        "row number of bag",
+        "SELECT kind, value, ROW_NUMBER() OVER (PARTITION BY kind ORDER BY value, customer, weight, ok, moment) AS rn FROM events",
+    ),
+    Case(
+        "top per group",
+        "SELECT kind, customer FROM (SELECT kind, customer, ROW_NUMBER() OVER (PARTITION BY kind ORDER BY customer) AS rn FROM events) t WHERE rn <= 2",
+    ),
+    Case(
+        "lag lead",
+        "SELECT id, LAG(qty) OVER w AS before, LEAD(qty, 2, -1) OVER w AS after, qty - FIRST_VALUE(qty) OVER w AS d FROM orders WINDOW w AS (PARTITION BY customer ORDER BY id)",
+    ),
+    Case(
+        "frames",
+        "SELECT id, SUM(qty) OVER (PARTITION BY product ORDER BY id ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS r, COUNT(*) OVER (PARTITION BY product ORDER BY qty RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS g, MAX(qty) OVER (PARTITION BY product ORDER BY day GROUPS BETWEEN 1 PRECEDING AND UNBOUNDED FOLLOWING) AS m FROM orders",
+    ),
+    Case(
+        "exclude",
+        "SELECT kind, value, SUM(value) OVER (PARTITION BY kind ORDER BY value RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW EXCLUDE TIES) AS s FROM events",
+    ),
+    Case(
+        "unpartitioned",
+        "SELECT id, SUM(amount) OVER (ORDER BY id) AS running, RANK() OVER (ORDER BY qty) AS rk, COUNT(*) OVER () AS n FROM orders",
+    ),
+    Case(
+        "two partitions",
+        "SELECT id, SUM(qty) OVER (PARTITION BY customer) AS c, SUM(qty) OVER (PARTITION BY product) AS p, COUNT(*) OVER (PARTITION BY customer, product) AS b FROM orders",
+    ),
+    Case(
+        "two partitions of bags",
+        "SELECT kind, value, COUNT(*) OVER (PARTITION BY kind) AS c, SUM(customer) OVER (PARTITION BY value) AS p FROM events",
+    ),
+    Case(
+        "qualify",
+        "SELECT id, qty FROM orders QUALIFY RANK() OVER (PARTITION BY customer ORDER BY qty DESC NULLS LAST) <= 2",
+    ),
+    Case(
+        "qualify alias",
+        "SELECT id, qty, DENSE_RANK() OVER (PARTITION BY customer ORDER BY qty) AS rk FROM orders QUALIFY rk = 1",
+    ),
+    Case(
+        "window over groups",
+        "SELECT customer, product, SUM(qty) AS s, SUM(SUM(qty)) OVER (PARTITION BY customer) AS t, RANK() OVER (PARTITION BY customer ORDER BY COUNT(*) DESC) AS rk FROM orders GROUP BY customer, product",
+    ),
+    Case(
+        "window over groups global",
+        "SELECT customer, SUM(amount) AS s, SUM(SUM(amount)) OVER (ORDER BY customer) AS t FROM orders GROUP BY customer HAVING COUNT(*) > 1",
+    ),
+    Case(
+        "group of windows",
+        "SELECT rk, COUNT(*) AS n FROM (SELECT RANK() OVER (PARTITION BY customer ORDER BY qty) AS rk FROM orders) t GROUP BY rk",
+    ),
+    Case(
+        "join of windows",
+        "SELECT c.name, t.rk FROM customers c JOIN (SELECT customer, RANK() OVER (PARTITION BY customer ORDER BY qty, id) AS rk FROM orders) t ON t.customer = c.id",
+    ),
+    Case(
+        "window over join",
+        "SELECT o.id, c.region, AVG(o.qty) OVER (PARTITION BY c.region) AS a FROM orders o JOIN customers c ON o.customer = c.id",
+    ),
+    Case(
+        "window doubles",
+        "SELECT kind, weight, SUM(weight) OVER (PARTITION BY kind) AS s, AVG(weight) OVER (PARTITION BY kind ORDER BY weight) AS a FROM events",
+    ),
+    Case(
+        "window nan",
+        "SELECT sensor, reading, SUM(reading) OVER (PARTITION BY sensor ORDER BY reading ROWS UNBOUNDED PRECEDING) AS s, RANK() OVER (PARTITION BY sensor ORDER BY reading) AS r FROM readings",
+    ),
+    Case("window by nan", "SELECT reading, COUNT(*) OVER (PARTITION BY reading) AS s FROM readings"),
+    Case(
+        "ntile cume",
+        "SELECT id, NTILE(3) OVER (PARTITION BY product ORDER BY id) AS n, CUME_DIST() OVER (PARTITION BY product ORDER BY qty) AS c, PERCENT_RANK() OVER (PARTITION BY product ORDER BY qty) AS p FROM orders",
+    ),
+    Case(
+        "last value",
+        "SELECT id, LAST_VALUE(qty) OVER (PARTITION BY customer ORDER BY id) AS l, LAST_VALUE(qty IGNORE NULLS) OVER (PARTITION BY customer ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS k, NTH_VALUE(qty, 2) OVER (PARTITION BY customer ORDER BY id) AS n FROM orders",
+    ),
+    Case(
+        "window filter",
+        "SELECT id, SUM(qty) FILTER (WHERE qty > 2) OVER (PARTITION BY customer) AS s, COUNT(*) FILTER (WHERE amount > 10) OVER (PARTITION BY customer ORDER BY id) AS n FROM orders",
+    ),
+    Case(
+        "window in expression",
+        "SELECT id, 100.0 * qty / SUM(qty) OVER (PARTITION BY customer) AS share, CASE WHEN qty > AVG(qty) OVER (PARTITION BY customer) THEN 'hi' ELSE 'lo' END AS k FROM orders",
+    ),
+    Case(
+        "window order by",
+        "SELECT id, qty FROM orders ORDER BY RANK() OVER (PARTITION BY customer ORDER BY qty, id), id LIMIT 5",
+    ),
+    Case(
+        "window of expression partition",
+        "SELECT id, COUNT(*) OVER (PARTITION BY qty % 3, day > DATE '2024-01-01') AS c FROM orders",
+    ),
+    Case("window count distinct", "SELECT id, COUNT(DISTINCT product) OVER (PARTITION BY customer) AS c FROM orders"),
+    Case(
+        "windows stacked",
+        "SELECT id, rk, SUM(rk) OVER (PARTITION BY product) AS t FROM (SELECT id, product, RANK() OVER (PARTITION BY customer ORDER BY qty) AS rk FROM orders) t",
+    ),
+    Case("distinct window", "SELECT DISTINCT customer, MAX(qty) OVER (PARTITION BY customer) AS m FROM orders"),
     # ------------------------------------------------------------------ order and limit
     Case("order only", "SELECT id, qty FROM orders ORDER BY qty DESC NULLS LAST, id"),
     Case("top k", "SELECT id, amount FROM orders ORDER BY amount DESC NULLS LAST, id LIMIT 5"),
@@ -432,6 +568,30 @@ CASES = (
         "SELECT kind, MIN(value) AS m FROM events GROUP BY kind ORDER BY 2 NULLS LAST, 1 NULLS LAST LIMIT 2",
     ),
     Case("top k of duplicates", "SELECT tag, customer FROM tags ORDER BY tag NULLS LAST, customer NULLS LAST LIMIT 6"),
+    Case(
+        "distinct on",
+        "SELECT DISTINCT ON (customer) customer, id, qty FROM orders ORDER BY customer, qty DESC NULLS LAST, id",
+    ),
+    Case(
+        "limit inside",
+        "SELECT c.name, t.id FROM customers c JOIN (SELECT id, customer, amount FROM orders ORDER BY amount DESC NULLS LAST, id LIMIT 8) t ON t.customer = c.id",
+    ),
+    Case(
+        "limit below group",
+        "SELECT customer, COUNT(*) AS n FROM (SELECT id, customer FROM orders ORDER BY qty DESC NULLS LAST, id LIMIT 10 OFFSET 2) t GROUP BY customer",
+    ),
+    Case(
+        "limit of groups inside",
+        "SELECT o.id, t.s FROM orders o JOIN (SELECT customer, SUM(qty) AS s FROM orders GROUP BY customer ORDER BY s DESC NULLS LAST, customer NULLS LAST LIMIT 3) t USING (customer)",
+    ),
+    Case(
+        "limit then filter",
+        "SELECT id FROM (SELECT id, qty FROM orders ORDER BY qty NULLS LAST, id LIMIT 6) t WHERE qty > 0",
+    ),
+    Case(
+        "limit twice",
+        "SELECT id FROM (SELECT id, qty FROM orders ORDER BY id LIMIT 6) t ORDER BY qty NULLS LAST, id LIMIT 3",
+    ),
     # ------------------------------------------------------------------ scalar subqueries
     Case("scalar subquery in where", "SELECT id, qty FROM orders WHERE qty > (SELECT AVG(qty) FROM orders)"),
     Case("scalar subquery of another table", "SELECT id, qty - (SELECT MIN(value) FROM events) AS d FROM orders"),

@@ -31,6 +31,7 @@ from viewkeep.plan.nodes import (
     TopK,
     Union,
     Values,
+    Window,
     inputs_of,
 )
 from viewkeep.plan.scalars import column
@@ -120,6 +121,9 @@ class _Emitter:
                 return self._join(node)
             case Aggregate():
                 return self._aggregate(node)
+            case Window():
+                calls = [_as(c.scalar, c.field.id) for c in node.calls]
+                return _select([*(column(f.id) for f in node.input.fields), *calls], self.emit(node.input))
             case Union():
                 return self._union(node)
             case Values():

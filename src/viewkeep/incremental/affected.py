@@ -4,8 +4,8 @@
     Δ  = operator(input[new] ⋉ K) − operator(input[old] ⋉ K)
 
 Only the groups in K are computed. `restrict` pushes ⋉ K down to the scans where it can, so that
-the engine reads few rows; a predicate on keys commutes with σ, π, ⋈ and +, with γ where they are
-among its keys, and with the left side of a semi, anti or outer join.
+the engine reads few rows; a predicate on keys commutes with σ, π, ⋈ and +, with γ and ω where it
+reads nothing but their keys, and with the left side of a semi, anti or outer join.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from viewkeep.plan.nodes import (
     Project,
     Repeat,
     Union,
+    Window,
     types_of,
     walk,
 )
@@ -52,7 +53,7 @@ def restrict(node: Node, scalars: tuple[Scalar, ...], keys: Node) -> Node:
     """
     used = frozenset().union(*(columns_of(s) for s in scalars)) if scalars else frozenset()
     match node:
-        case Filter():
+        case Filter() | Repeat():
             return replace(node, input=restrict(node.input, scalars, keys))
         case Project():
             by_id = {o.field.id: o.scalar for o in node.outputs}
@@ -68,8 +69,17 @@ def restrict(node: Node, scalars: tuple[Scalar, ...], keys: Node) -> Node:
         case Aggregate() if used and used <= {k.field.id for k in node.keys}:
             of_input: dict[str, Scalar] = {k.field.id: k.scalar for k in node.keys}
             return replace(node, input=restrict(node.input, tuple(substitute(s, of_input) for s in scalars), keys))
-        case Repeat():
-            return replace(node, input=restrict(node.input, scalars, keys))
+        case Window() if used <= ids_of(node.input):
+            if used <= {s.name for s in node.partition if isinstance(s, exp.Column)}:
+                return replace(node, input=restrict(node.input, scalars, keys))
+            if node.partition:
+                # Partitions are kept whole: those that have a row with one of the keys.
+                name = keys.fields[0].id
+                met = Aggregate(
+                    restrict(node.input, scalars, keys),
+                    tuple(Named(Field(f"{name}_met_{i}"), s) for i, s in enumerate(node.partition)),
+                )
+                node = replace(node, input=restrict(node.input, node.partition, met))
         case Union():
             positions = {f.id: i for i, f in enumerate(node.fields)}
             inputs = []
@@ -89,7 +99,7 @@ def _equal_on_right(join: Join, scalars: tuple[Scalar, ...]) -> tuple[Scalar, ..
 
     Plain tables are not worth it: the engine skips what cannot match by itself.
     """
-    if not any(isinstance(n, Aggregate | Repeat) for n in walk(join.right)):
+    if not any(isinstance(n, Aggregate | Window | Repeat) for n in walk(join.right)):
         return ()
     known = {p.left: p.right for p in equalities_of(join)}
     return tuple(known[s] for s in scalars) if all(s in known for s in scalars) else ()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from viewkeep.errors import UnsupportedError
 from viewkeep.incremental.aggregate import delta_aggregate
 from viewkeep.incremental.filter import delta_filter
 from viewkeep.incremental.join import delta_join
@@ -18,10 +17,13 @@ from viewkeep.incremental.old import old
 from viewkeep.incremental.outer_join import delta_full, delta_left
 from viewkeep.incremental.partners import partners
 from viewkeep.incremental.project import delta_project
+from viewkeep.incremental.repeat import delta_repeat
 from viewkeep.incremental.scan import delta_scan
 from viewkeep.incremental.semi_join import delta_semi
+from viewkeep.incremental.top_k import delta_top_k
 from viewkeep.incremental.union import delta_union
 from viewkeep.incremental.weighted import Context, Weighted, to_units
+from viewkeep.incremental.window import delta_window, window_chain
 from viewkeep.plan.nodes import (
     Aggregate,
     Filter,
@@ -34,6 +36,7 @@ from viewkeep.plan.nodes import (
     TopK,
     Union,
     Values,
+    Window,
     walk,
 )
 from viewkeep.plan.rewrite import flatten_join
@@ -57,12 +60,17 @@ def delta(node: Node, context: Context) -> Weighted | None:
             return delta_union(node, [d for child in node.inputs if (d := delta(child, context))], context)
         case Aggregate():
             return delta_aggregate(node, _changed(node.input, context), old(node.input, context), context)
+        case Window():
+            base, _ = window_chain(node)
+            return delta_window(node, _changed(base, context), old(base, context), context)
+        case Repeat():
+            return delta_repeat(node, _changed(node.input, context))
+        case TopK():
+            return delta_top_k(node, old(node.input, context), context)
         case Values():
             return None
         case Join():
             return _join_with_unmatched(node, context)
-        case TopK() | Repeat():
-            raise UnsupportedError(f"{type(node).__name__} inside a view has no delta rule")
         case _:
             assert_never(node)
 
@@ -86,10 +94,10 @@ def _join_with_unmatched(node: Join, context: Context) -> Weighted:
 def _tight(node: Node, context: Context) -> Weighted | None:
     """A delta without rows that cancel: each of them would be looked for on the other side.
 
-    Only groups computed old and new leave such rows.
+    Only what is computed old and new leaves such rows.
     """
     found = delta(node, context)
-    grouped = any(isinstance(n, Aggregate) for n in walk(node))
+    grouped = any(isinstance(n, Aggregate | Window | TopK) for n in walk(node))
     return to_units(found, context.fresh) if found is not None and grouped else found
 
 

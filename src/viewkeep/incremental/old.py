@@ -1,8 +1,8 @@
 """The old state of a plan: its result before the changes.
 
 An engine with time travel reads it. Without, a table's old rows are its new rows plus its negated
-changes, and the weights travel up through the linear operators; an aggregate, and the right side
-of an outer, semi or anti join, turn them back into plain rows first. Where nothing below changed, old is new.
+changes, and the weights travel up through the linear operators; an operator that is not
+linear turns them back into plain rows first. Where nothing below changed, old is new.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from viewkeep.errors import UnsupportedError
 from viewkeep.incremental.project import delta_project
 from viewkeep.incremental.scan import delta_scan
 from viewkeep.incremental.weighted import WEIGHT_TYPE, Context, Weighted, add, consolidate, keep, negate, to_rows
@@ -32,6 +31,7 @@ from viewkeep.plan.nodes import (
     TopK,
     Union,
     Values,
+    Window,
 )
 from viewkeep.plan.rewrite import flatten_join, join_all
 from viewkeep.plan.scalars import Scalar, column
@@ -56,14 +56,15 @@ def old(node: Node, context: Context) -> Weighted:
             return join_weighted([old(r, context) for r in relations], predicates, context)
         case Union():
             return add([old(child, context) for child in node.inputs], node.fields, context.fresh)
-        case Aggregate():
+        case Aggregate() | Window() | TopK():
             return Weighted(replace(node, input=to_rows(old(node.input, context), context.fresh)))
+        case Repeat():
+            below = old(node.input, context)
+            return Weighted(Repeat(below.node, node.times), below.weight)
         case Values():
             return Weighted(node)
         case Join():
             return _old_join(node, context)
-        case TopK() | Repeat():
-            raise UnsupportedError(f"{type(node).__name__} inside a view has no old state")
         case _:
             assert_never(node)
 

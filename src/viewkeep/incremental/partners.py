@@ -20,7 +20,7 @@ from sqlglot import exp
 from viewkeep.incremental.affected import affected_keys, restrict
 from viewkeep.incremental.weighted import Context, Weighted, consolidate
 from viewkeep.plan.conditions import Equality, equalities_of
-from viewkeep.plan.nodes import Aggregate, Filter, Fresh, Join, JoinKind, Node, walk
+from viewkeep.plan.nodes import Aggregate, Filter, Fresh, Join, JoinKind, Node, Window, walk
 from viewkeep.plan.scalars import Scalar, conjoin
 
 
@@ -57,7 +57,7 @@ def narrowed(join: Join, change: Weighted, context: Context) -> Node:
     Where the right side is computed in groups, only those groups need be; plain rows are left to the engine.
     """
     pairs = equalities_of(join)
-    if not pairs or not any(isinstance(n, Aggregate) for n in walk(join.right)):
+    if not pairs or not any(isinstance(n, Aggregate | Window) for n in walk(join.right)):
         return join.right
     keys = _keys(change, pairs, [p.left for p in pairs], context.fresh)
     return restrict(join.right, tuple(p.right for p in pairs), keys)

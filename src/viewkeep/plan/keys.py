@@ -7,6 +7,7 @@
                 unless that side is filled up with NULLs; none of a full join
     Semi, anti  keys of the left side
     Aggregate   the group's keys
+    Window      keys survive: every row stays one row
 
 Only keys the engine enforces, or that grouping makes, or that were declared and are checked when
 they are used: a delete by key counts what it removed.
@@ -32,6 +33,7 @@ from viewkeep.plan.nodes import (
     TopK,
     Union,
     Values,
+    Window,
 )
 from viewkeep.plan.scalars import conjuncts
 
@@ -42,7 +44,7 @@ def keys_of(node: Node, catalog: Catalog) -> Keys:
     match node:
         case Scan():
             return _scan_keys(node, catalog)
-        case Filter() | TopK():
+        case Filter() | TopK() | Window():
             return keys_of(node.input, catalog)
         case Project():
             passed: dict[str, str] = {}

@@ -21,6 +21,7 @@ from viewkeep.plan.nodes import (
     TopK,
     Union,
     Values,
+    Window,
     inputs_of,
     with_inputs,
 )
@@ -151,6 +152,13 @@ def prune(node: Node, needed: frozenset[str] | None = None) -> Node:
             if not node.keys and not calls:
                 calls = node.calls[:1]
             return Aggregate(prune(node.input, _read_by((*node.keys, *calls))), node.keys, calls)
+        case Window():
+            calls = tuple(c for c in node.calls if c.field.id in wanted)
+            own = frozenset(c.field.id for c in calls)
+            if not calls:
+                return prune(node.input, wanted)
+            by = frozenset().union(*(columns_of(s) for s in node.partition))
+            return Window(prune(node.input, (wanted - own) | by | _read_by(calls)), node.partition, calls)
         case Union():
             kept_at = [i for i, f in enumerate(node.fields) if f.id in wanted] or [0]
             inputs = []

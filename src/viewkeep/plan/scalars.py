@@ -79,6 +79,15 @@ def null_safe_equal(left: Scalar, right: Scalar) -> Scalar:
     return exp.NullSafeEQ(this=left.copy(), expression=right.copy())
 
 
+def window_function(window: exp.Expr) -> exp.Expr:
+    """The function of a `f(…) OVER (…)`, without what is said about NULLs and filters."""
+    found = window.this
+    while isinstance(found, exp.IgnoreNulls | exp.RespectNulls | exp.Filter):
+        found = found.this
+    assert isinstance(found, exp.Expr)
+    return found
+
+
 def operand(scalar: Scalar) -> Scalar:
     """A copy that can stand beside an operator.
 

@@ -12,7 +12,20 @@ from viewkeep.catalog import Catalog, TableName
 from viewkeep.emit.statements import Statement, program_sql
 from viewkeep.errors import UnsupportedError
 from viewkeep.incremental.weighted import Context
-from viewkeep.plan.nodes import Aggregate, Field, Fresh, Join, JoinKind, Node, Query, Scan, sources, walk
+from viewkeep.plan.nodes import (
+    Aggregate,
+    Field,
+    Fresh,
+    Join,
+    JoinKind,
+    Node,
+    Query,
+    Scan,
+    TopK,
+    Window,
+    sources,
+    walk,
+)
 from viewkeep.sql.build import build_query
 from viewkeep.strategy import names
 from viewkeep.strategy.bag import refresh_bag
@@ -89,9 +102,9 @@ class CompiledView:
 
 
 def _inserts_stay_inserts(node: Node) -> bool:
-    """A new row changes its group; and it can be the partner whose absence another row stood for."""
+    """A new row changes its group or partition; and it can be the partner whose absence another row stood for."""
     match node:
-        case Aggregate():
+        case Aggregate() | Window() | TopK():
             return False
         case Join():
             return node.kind in (JoinKind.INNER, JoinKind.SEMI)

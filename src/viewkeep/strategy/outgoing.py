@@ -12,7 +12,20 @@ from __future__ import annotations
 from sqlglot import exp
 
 from viewkeep.incremental.weighted import Weighted, add, keep, negate, to_rows, to_units
-from viewkeep.plan.nodes import Aggregate, Field, Filter, Fresh, Join, JoinKind, Named, Node, Project, TopK, Union
+from viewkeep.plan.nodes import (
+    Aggregate,
+    Field,
+    Filter,
+    Fresh,
+    Join,
+    JoinKind,
+    Named,
+    Node,
+    Project,
+    Repeat,
+    TopK,
+    Union,
+)
 from viewkeep.plan.scalars import Scalar, column, conjoin, integer, null_safe_equal
 from viewkeep.strategy import names
 from viewkeep.strategy.layout import BagLayout, GroupLayout
@@ -50,6 +63,8 @@ def _through(layout: BagLayout | GroupLayout, rows: Weighted) -> Weighted:
                 return Project(below, (*node.outputs, *keep(weight)))
             case Filter():
                 return Filter(carry(node.input), node.predicate)
+            case Repeat():
+                return Repeat(carry(node.input), node.times)
             case TopK():
                 return carry(node.input)
             case _:
