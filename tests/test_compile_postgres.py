@@ -27,6 +27,13 @@ VIEWS = {
     "different": "SELECT DISTINCT to_uid FROM payments",
     "nested": """SELECT hi, COUNT(*) AS n FROM (SELECT to_uid, MAX(amount) AS hi FROM payments GROUP BY to_uid) m
         GROUP BY hi HAVING COUNT(*) > 0""",
+    "less": "SELECT to_uid FROM payments EXCEPT ALL SELECT uid FROM gods",
+    "shared": "SELECT to_uid FROM payments INTERSECT SELECT uid FROM gods",
+    "ranked": "SELECT amount, RANK() OVER (PARTITION BY to_uid ORDER BY amount DESC) AS place FROM payments",
+    "running": """SELECT n, COUNT(*) AS c FROM (SELECT ROW_NUMBER() OVER (PARTITION BY to_uid ORDER BY amount) AS n,
+        SUM(amount) OVER (ORDER BY amount RANGE 3 PRECEDING) AS s FROM payments) w GROUP BY n""",
+    "best": "SELECT to_uid, amount FROM payments ORDER BY amount DESC FETCH FIRST 2 ROWS WITH TIES",
+    "first": "SELECT DISTINCT ON (to_uid) to_uid, amount FROM payments ORDER BY to_uid, amount, from_uid",
 }
 BASE = """
 INSERT INTO gods VALUES (1, 'Laika'), (2, 'Scooby'), (3, NULL), (4, 'Laika'), (NULL, 'Toto');

@@ -120,6 +120,131 @@ CASES = (
         "five tables grouped",
         "SELECT p.label, t.tag, SUM(o.amount) AS s, COUNT(*) AS n FROM orders o JOIN customers c ON o.customer = c.id JOIN products p ON o.product = p.id JOIN tags t ON t.customer = c.id JOIN events e ON e.customer = c.id GROUP BY p.label, t.tag",
     ),
+    # ------------------------------------------------------------------ outer, semi and anti joins
+    Case("left join", "SELECT o.id, o.amount, c.name FROM orders o LEFT JOIN customers c ON o.customer = c.id"),
+    Case(
+        "left join of bags",
+        "SELECT t.customer, t.tag, e.kind FROM tags t LEFT JOIN events e ON e.customer = t.customer",
+    ),
+    Case("right join", "SELECT t.tag, e.kind, e.value FROM tags t RIGHT JOIN events e ON e.customer = t.customer"),
+    Case(
+        "full join",
+        "SELECT t.customer AS tc, t.tag, e.customer AS ec, e.kind FROM tags t FULL OUTER JOIN events e ON e.customer = t.customer",
+    ),
+    Case(
+        "full join on keys",
+        "SELECT c.id, c.name, p.id AS p, p.label FROM customers c FULL JOIN products p ON c.id = p.id",
+    ),
+    Case(
+        "left join on two columns",
+        "SELECT e.kind, t.tag, e.value FROM events e LEFT JOIN tags t ON e.customer = t.customer AND e.kind = t.tag",
+    ),
+    Case(
+        "left join, on or where",
+        "SELECT c.id, o.id AS o, o.qty FROM customers c LEFT JOIN orders o ON o.customer = c.id AND o.qty > 2 AND c.active WHERE c.region <> 'east' OR o.id IS NULL",
+    ),
+    Case(
+        "left join where right is null",
+        "SELECT c.id, c.name FROM customers c LEFT JOIN orders o ON o.customer = c.id WHERE o.id IS NULL",
+    ),
+    Case(
+        "left join made inner by where",
+        "SELECT c.id, o.qty FROM customers c LEFT JOIN orders o ON o.customer = c.id WHERE o.qty > 1",
+    ),
+    Case(
+        "full join made left by where",
+        "SELECT t.tag, e.kind FROM tags t FULL JOIN events e USING (customer) WHERE t.tag = 'x'",
+    ),
+    Case(
+        "full join made right by where",
+        "SELECT t.tag, e.kind FROM tags t FULL JOIN events e USING (customer) WHERE e.kind = 'a'",
+    ),
+    Case(
+        "full join made inner by where",
+        "SELECT t.tag, e.kind FROM tags t FULL JOIN events e USING (customer) WHERE e.kind = 'a' AND t.tag IS NOT NULL",
+    ),
+    Case(
+        "left join on a mixed condition",
+        "SELECT t.tag, e.value, t.customer FROM tags t LEFT JOIN events e ON e.customer = t.customer AND e.kind < t.tag",
+    ),
+    Case("left theta join", "SELECT c.id, p.id AS p FROM customers c LEFT JOIN products p ON c.id < p.id"),
+    Case(
+        "left band join",
+        "SELECT p.id, o.id AS o FROM products p LEFT JOIN orders o ON o.amount BETWEEN p.price - 1 AND p.price + 1",
+    ),
+    Case("full theta join", "SELECT c.id, p.id AS p FROM customers c FULL JOIN products p ON c.id + 4 < p.id"),
+    Case("left join on true", "SELECT t.tag, p.id FROM tags t LEFT JOIN products p ON TRUE"),
+    Case(
+        "left join null-safe",
+        "SELECT e.kind, t.tag FROM events e LEFT JOIN tags t ON e.kind IS NOT DISTINCT FROM t.tag",
+    ),
+    Case(
+        "left join on expressions", "SELECT e.value, p.label FROM events e LEFT JOIN products p ON e.value + 1 = p.id"
+    ),
+    Case(
+        "left join chain",
+        "SELECT t.tag, c.name, o.qty FROM tags t LEFT JOIN customers c ON c.id = t.customer LEFT JOIN orders o ON o.customer = c.id AND o.qty > 3",
+    ),
+    Case(
+        "left join of a join",
+        "SELECT c.id, o.id AS o, p.label FROM customers c LEFT JOIN (orders o JOIN products p ON o.product = p.id) ON o.customer = c.id",
+    ),
+    Case(
+        "join of a left join",
+        "SELECT c.id, o.id AS o, p.label FROM customers c LEFT JOIN orders o ON o.customer = c.id JOIN products p ON p.id = c.id",
+    ),
+    Case(
+        "full join chain",
+        "SELECT * FROM tags t FULL JOIN (SELECT customer, kind FROM events) e USING (customer) FULL JOIN (SELECT customer, qty FROM orders) o USING (customer)",
+    ),
+    Case("left join using", "SELECT * FROM tags LEFT JOIN events USING (customer)"),
+    Case("right join using", "SELECT * FROM tags RIGHT JOIN events USING (customer)"),
+    Case(
+        "full join using",
+        "SELECT customer, t.customer AS tc, e.customer AS ec, tag FROM tags t FULL JOIN events e USING (customer)",
+    ),
+    Case("natural left join", "SELECT * FROM tags NATURAL LEFT JOIN (SELECT customer, qty FROM orders) o"),
+    Case("natural full join", "SELECT * FROM tags NATURAL FULL JOIN (SELECT customer, qty FROM orders) o"),
+    Case(
+        "left self join",
+        "SELECT a.id, b.id AS b FROM orders a LEFT JOIN orders b ON b.product = a.product AND b.id > a.id",
+    ),
+    Case("full self join", "SELECT a.tag AS x, b.tag AS y FROM tags a FULL JOIN tags b ON a.customer = b.customer + 1"),
+    Case(
+        "left join of groups",
+        "SELECT c.id, g.n, g.s FROM customers c LEFT JOIN (SELECT customer, COUNT(*) AS n, SUM(qty) AS s FROM orders GROUP BY customer) g ON g.customer = c.id",
+    ),
+    Case(
+        "groups left join rows",
+        "SELECT g.kind, g.n, t.customer FROM (SELECT kind, COUNT(*) AS n FROM events GROUP BY kind) g LEFT JOIN tags t ON t.tag = g.kind OR t.customer = g.n",
+    ),
+    Case(
+        "groups full join groups",
+        "SELECT a.n, b.m, a.customer AS ac, b.customer AS bc FROM (SELECT customer, COUNT(*) AS n FROM tags GROUP BY customer) a FULL JOIN (SELECT customer, MAX(value) AS m FROM events GROUP BY customer) b ON a.customer = b.customer",
+    ),
+    Case(
+        "left join below sums",
+        "SELECT c.region, COUNT(*) AS n, COUNT(o.id) AS orders, SUM(o.qty) AS q, COALESCE(SUM(o.amount), 0) AS s FROM customers c LEFT JOIN orders o ON o.customer = c.id GROUP BY c.region",
+    ),
+    Case(
+        "left join below extremes",
+        "SELECT c.region, MIN(o.qty) AS lo, MAX(o.amount) AS hi, COUNT(DISTINCT o.product) AS p FROM orders o LEFT JOIN customers c ON o.customer = c.id GROUP BY c.region",
+    ),
+    Case(
+        "full join below sums",
+        "SELECT t.tag, e.kind, COUNT(*) AS n, SUM(e.value) AS s, MAX(t.customer) AS m FROM tags t FULL JOIN events e ON e.customer = t.customer GROUP BY t.tag, e.kind",
+    ),
+    Case("left join below distinct", "SELECT DISTINCT t.tag, e.kind FROM tags t LEFT JOIN events e USING (customer)"),
+    Case(
+        "left join below groups of groups",
+        "SELECT n, COUNT(*) AS customers FROM (SELECT c.id, COUNT(o.id) AS n FROM customers c LEFT JOIN orders o ON o.customer = c.id GROUP BY c.id) x GROUP BY n",
+    ),
+    Case(
+        "left join in a union",
+        "SELECT c.id, t.tag FROM customers c LEFT JOIN tags t ON t.customer = c.id UNION ALL SELECT customer, kind FROM events",
+    ),
+    Case("semi join", "SELECT * FROM events SEMI JOIN tags USING (customer)"),
+    Case("anti join", "SELECT kind, value FROM events e ANTI JOIN tags t ON e.customer = t.customer AND t.tag <> 'x'"),
     # ------------------------------------------------------------------ subqueries, CTEs, plain views
     Case(
         "subquery in from",
@@ -200,6 +325,37 @@ CASES = (
         "SELECT tag, COUNT(*) AS n FROM (SELECT DISTINCT customer, tag FROM tags) d GROUP BY tag",
     ),
     Case("distinct of group", "SELECT DISTINCT COUNT(*) AS n FROM events GROUP BY kind"),
+    Case("intersect", "SELECT customer FROM tags INTERSECT SELECT customer FROM events"),
+    Case("intersect all", "SELECT customer FROM tags INTERSECT ALL SELECT customer FROM events"),
+    Case("except", "SELECT customer, tag FROM tags EXCEPT SELECT customer, kind FROM events"),
+    Case("except all", "SELECT customer FROM events EXCEPT ALL SELECT customer FROM tags"),
+    Case("except all self", "SELECT tag FROM tags EXCEPT ALL SELECT tag FROM tags WHERE customer > 4"),
+    Case(
+        "nested sets",
+        "(SELECT customer FROM events EXCEPT ALL SELECT customer FROM tags) UNION SELECT id FROM customers INTERSECT SELECT customer FROM orders",
+    ),
+    Case(
+        "sets below join",
+        "SELECT c.name, u.customer FROM customers c JOIN (SELECT customer FROM events EXCEPT ALL SELECT customer FROM tags) u ON u.customer = c.id",
+    ),
+    Case(
+        "sets below group",
+        "SELECT customer, COUNT(*) AS n FROM (SELECT customer FROM events INTERSECT ALL SELECT customer FROM orders) u GROUP BY customer",
+    ),
+    Case("set types", "SELECT qty AS n FROM orders EXCEPT SELECT amount FROM orders"),
+    Case("set by name", "SELECT customer, tag FROM tags UNION BY NAME SELECT customer, kind FROM events"),
+    Case(
+        "set limit",
+        "SELECT customer FROM tags EXCEPT SELECT customer FROM events ORDER BY customer DESC NULLS LAST LIMIT 3",
+    ),
+    Case(
+        "set distinct ops",
+        "SELECT DISTINCT customer FROM (SELECT customer FROM events EXCEPT ALL SELECT customer FROM tags) t",
+    ),
+    Case(
+        "sets of groups",
+        "SELECT customer, COUNT(*) AS n FROM events GROUP BY customer EXCEPT SELECT customer, COUNT(*) FROM tags GROUP BY customer",
+    ),
     # ------------------------------------------------------------------ aggregates
     Case(
         "sum and count", "SELECT customer, SUM(qty) AS s, COUNT(qty) AS c, COUNT(*) AS n FROM orders GROUP BY customer"
@@ -293,6 +449,111 @@ CASES = (
         "SELECT o.id, t.s FROM orders o JOIN (SELECT customer, SUM(qty) AS s FROM orders GROUP BY customer) t ON o.customer = t.customer WHERE o.qty * 2 > t.s",
     ),
     Case("global below join", "SELECT t.tag, g.n FROM tags t CROSS JOIN (SELECT COUNT(*) AS n FROM events) g"),
+    # ------------------------------------------------------------------ windows
+    Case(
+        "rank",
+        "SELECT id, customer, RANK() OVER (PARTITION BY customer ORDER BY qty DESC NULLS LAST) AS rk, SUM(qty) OVER (PARTITION BY customer) AS total FROM orders",
+    ),
+    Case("row number", "SELECT id, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY qty, id) AS rn FROM orders"),
+    Case(
+        "row number of bag",
+        "SELECT kind, value, ROW_NUMBER() OVER (PARTITION BY kind ORDER BY value, customer, weight, ok, moment) AS rn FROM events",
+    ),
+    Case(
+        "top per group",
+        "SELECT kind, customer FROM (SELECT kind, customer, ROW_NUMBER() OVER (PARTITION BY kind ORDER BY customer) AS rn FROM events) t WHERE rn <= 2",
+    ),
+    Case(
+        "lag lead",
+        "SELECT id, LAG(qty) OVER w AS before, LEAD(qty, 2, -1) OVER w AS after, qty - FIRST_VALUE(qty) OVER w AS d FROM orders WINDOW w AS (PARTITION BY customer ORDER BY id)",
+    ),
+    Case(
+        "frames",
+        "SELECT id, SUM(qty) OVER (PARTITION BY product ORDER BY id ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS r, COUNT(*) OVER (PARTITION BY product ORDER BY qty RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS g, MAX(qty) OVER (PARTITION BY product ORDER BY day GROUPS BETWEEN 1 PRECEDING AND UNBOUNDED FOLLOWING) AS m FROM orders",
+    ),
+    Case(
+        "exclude",
+        "SELECT kind, value, SUM(value) OVER (PARTITION BY kind ORDER BY value RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW EXCLUDE TIES) AS s FROM events",
+    ),
+    Case(
+        "unpartitioned",
+        "SELECT id, SUM(amount) OVER (ORDER BY id) AS running, RANK() OVER (ORDER BY qty) AS rk, COUNT(*) OVER () AS n FROM orders",
+    ),
+    Case(
+        "two partitions",
+        "SELECT id, SUM(qty) OVER (PARTITION BY customer) AS c, SUM(qty) OVER (PARTITION BY product) AS p, COUNT(*) OVER (PARTITION BY customer, product) AS b FROM orders",
+    ),
+    Case(
+        "two partitions of bags",
+        "SELECT kind, value, COUNT(*) OVER (PARTITION BY kind) AS c, SUM(customer) OVER (PARTITION BY value) AS p FROM events",
+    ),
+    Case(
+        "qualify",
+        "SELECT id, qty FROM orders QUALIFY RANK() OVER (PARTITION BY customer ORDER BY qty DESC NULLS LAST) <= 2",
+    ),
+    Case(
+        "qualify alias",
+        "SELECT id, qty, DENSE_RANK() OVER (PARTITION BY customer ORDER BY qty) AS rk FROM orders QUALIFY rk = 1",
+    ),
+    Case(
+        "window over groups",
+        "SELECT customer, product, SUM(qty) AS s, SUM(SUM(qty)) OVER (PARTITION BY customer) AS t, RANK() OVER (PARTITION BY customer ORDER BY COUNT(*) DESC) AS rk FROM orders GROUP BY customer, product",
+    ),
+    Case(
+        "window over groups global",
+        "SELECT customer, SUM(amount) AS s, SUM(SUM(amount)) OVER (ORDER BY customer) AS t FROM orders GROUP BY customer HAVING COUNT(*) > 1",
+    ),
+    Case(
+        "group of windows",
+        "SELECT rk, COUNT(*) AS n FROM (SELECT RANK() OVER (PARTITION BY customer ORDER BY qty) AS rk FROM orders) t GROUP BY rk",
+    ),
+    Case(
+        "join of windows",
+        "SELECT c.name, t.rk FROM customers c JOIN (SELECT customer, RANK() OVER (PARTITION BY customer ORDER BY qty, id) AS rk FROM orders) t ON t.customer = c.id",
+    ),
+    Case(
+        "window over join",
+        "SELECT o.id, c.region, AVG(o.qty) OVER (PARTITION BY c.region) AS a FROM orders o JOIN customers c ON o.customer = c.id",
+    ),
+    Case(
+        "window doubles",
+        "SELECT kind, weight, SUM(weight) OVER (PARTITION BY kind) AS s, AVG(weight) OVER (PARTITION BY kind ORDER BY weight) AS a FROM events",
+    ),
+    Case(
+        "window nan",
+        "SELECT sensor, reading, SUM(reading) OVER (PARTITION BY sensor ORDER BY reading ROWS UNBOUNDED PRECEDING) AS s, RANK() OVER (PARTITION BY sensor ORDER BY reading) AS r FROM readings",
+    ),
+    Case("window by nan", "SELECT reading, COUNT(*) OVER (PARTITION BY reading) AS s FROM readings"),
+    Case(
+        "ntile cume",
+        "SELECT id, NTILE(3) OVER (PARTITION BY product ORDER BY id) AS n, CUME_DIST() OVER (PARTITION BY product ORDER BY qty) AS c, PERCENT_RANK() OVER (PARTITION BY product ORDER BY qty) AS p FROM orders",
+    ),
+    Case(
+        "last value",
+        "SELECT id, LAST_VALUE(qty) OVER (PARTITION BY customer ORDER BY id) AS l, LAST_VALUE(qty IGNORE NULLS) OVER (PARTITION BY customer ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS k, NTH_VALUE(qty, 2) OVER (PARTITION BY customer ORDER BY id) AS n FROM orders",
+    ),
+    Case(
+        "window filter",
+        "SELECT id, SUM(qty) FILTER (WHERE qty > 2) OVER (PARTITION BY customer) AS s, COUNT(*) FILTER (WHERE amount > 10) OVER (PARTITION BY customer ORDER BY id) AS n FROM orders",
+    ),
+    Case(
+        "window in expression",
+        "SELECT id, 100.0 * qty / SUM(qty) OVER (PARTITION BY customer) AS share, CASE WHEN qty > AVG(qty) OVER (PARTITION BY customer) THEN 'hi' ELSE 'lo' END AS k FROM orders",
+    ),
+    Case(
+        "window order by",
+        "SELECT id, qty FROM orders ORDER BY RANK() OVER (PARTITION BY customer ORDER BY qty, id), id LIMIT 5",
+    ),
+    Case(
+        "window of expression partition",
+        "SELECT id, COUNT(*) OVER (PARTITION BY qty % 3, day > DATE '2024-01-01') AS c FROM orders",
+    ),
+    Case("window count distinct", "SELECT id, COUNT(DISTINCT product) OVER (PARTITION BY customer) AS c FROM orders"),
+    Case(
+        "windows stacked",
+        "SELECT id, rk, SUM(rk) OVER (PARTITION BY product) AS t FROM (SELECT id, product, RANK() OVER (PARTITION BY customer ORDER BY qty) AS rk FROM orders) t",
+    ),
+    Case("distinct window", "SELECT DISTINCT customer, MAX(qty) OVER (PARTITION BY customer) AS m FROM orders"),
     # ------------------------------------------------------------------ order and limit
     Case("order only", "SELECT id, qty FROM orders ORDER BY qty DESC NULLS LAST, id"),
     Case("top k", "SELECT id, amount FROM orders ORDER BY amount DESC NULLS LAST, id LIMIT 5"),
@@ -307,6 +568,30 @@ CASES = (
         "SELECT kind, MIN(value) AS m FROM events GROUP BY kind ORDER BY 2 NULLS LAST, 1 NULLS LAST LIMIT 2",
     ),
     Case("top k of duplicates", "SELECT tag, customer FROM tags ORDER BY tag NULLS LAST, customer NULLS LAST LIMIT 6"),
+    Case(
+        "distinct on",
+        "SELECT DISTINCT ON (customer) customer, id, qty FROM orders ORDER BY customer, qty DESC NULLS LAST, id",
+    ),
+    Case(
+        "limit inside",
+        "SELECT c.name, t.id FROM customers c JOIN (SELECT id, customer, amount FROM orders ORDER BY amount DESC NULLS LAST, id LIMIT 8) t ON t.customer = c.id",
+    ),
+    Case(
+        "limit below group",
+        "SELECT customer, COUNT(*) AS n FROM (SELECT id, customer FROM orders ORDER BY qty DESC NULLS LAST, id LIMIT 10 OFFSET 2) t GROUP BY customer",
+    ),
+    Case(
+        "limit of groups inside",
+        "SELECT o.id, t.s FROM orders o JOIN (SELECT customer, SUM(qty) AS s FROM orders GROUP BY customer ORDER BY s DESC NULLS LAST, customer NULLS LAST LIMIT 3) t USING (customer)",
+    ),
+    Case(
+        "limit then filter",
+        "SELECT id FROM (SELECT id, qty FROM orders ORDER BY qty NULLS LAST, id LIMIT 6) t WHERE qty > 0",
+    ),
+    Case(
+        "limit twice",
+        "SELECT id FROM (SELECT id, qty FROM orders ORDER BY id LIMIT 6) t ORDER BY qty NULLS LAST, id LIMIT 3",
+    ),
     # ------------------------------------------------------------------ scalar subqueries
     Case("scalar subquery in where", "SELECT id, qty FROM orders WHERE qty > (SELECT AVG(qty) FROM orders)"),
     Case("scalar subquery of another table", "SELECT id, qty - (SELECT MIN(value) FROM events) AS d FROM orders"),
@@ -314,6 +599,235 @@ CASES = (
     Case(
         "scalar subquery in having",
         "SELECT customer, SUM(qty) AS s FROM orders GROUP BY customer HAVING SUM(qty) > (SELECT MAX(value) FROM events)",
+    ),
+    # ------------------------------------------------------------------ EXISTS and IN
+    Case("exists", "SELECT * FROM events e WHERE EXISTS (SELECT 1 FROM tags t WHERE t.customer = e.customer)"),
+    Case(
+        "not exists",
+        "SELECT kind, value FROM events e WHERE NOT EXISTS (SELECT * FROM tags t WHERE t.customer = e.customer AND t.tag <> 'x')",
+    ),
+    Case("exists, uncorrelated", "SELECT tag FROM tags WHERE EXISTS (SELECT 1 FROM events WHERE value = 4 AND ok)"),
+    Case(
+        "not exists, uncorrelated",
+        "SELECT tag FROM tags WHERE NOT EXISTS (SELECT 1 FROM events WHERE value = 4 AND ok)",
+    ),
+    Case(
+        "exists by inequality",
+        "SELECT id FROM customers c WHERE EXISTS (SELECT 1 FROM orders o WHERE o.qty > c.id AND o.product < c.id)",
+    ),
+    Case(
+        "not exists by inequality",
+        "SELECT id, qty FROM orders a WHERE NOT EXISTS (SELECT 1 FROM orders b WHERE b.customer = a.customer AND b.qty > a.qty)",
+    ),
+    Case(
+        "exists over a join",
+        "SELECT c.id FROM customers c WHERE EXISTS (SELECT 1 FROM orders o JOIN products p ON o.product = p.id WHERE o.customer = c.id AND p.price > 5)",
+    ),
+    Case(
+        "exists under a join",
+        "SELECT c.name, o.qty FROM customers c, orders o WHERE EXISTS (SELECT 1 FROM tags t WHERE t.customer = c.id AND t.tag > 'x') AND c.id = o.customer",
+    ),
+    Case(
+        "exists of two relations",
+        "SELECT c.id, p.id AS p FROM customers c JOIN products p ON c.id > p.id WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.customer = c.id AND o.product = p.id)",
+    ),
+    Case(
+        "exists two deep",
+        "SELECT c.id FROM customers c WHERE EXISTS (SELECT 1 FROM orders o WHERE o.customer = c.id AND NOT EXISTS (SELECT 1 FROM products p WHERE p.id = o.product AND p.price > c.id))",
+    ),
+    Case(
+        "exists two deep to the outermost",
+        "SELECT c.id FROM customers c WHERE NOT EXISTS (SELECT 1 FROM products p WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.product = p.id AND o.customer = c.id))",
+    ),
+    Case(
+        "exists of groups",
+        "SELECT c.id FROM customers c WHERE EXISTS (SELECT o.product FROM orders o WHERE o.customer = c.id GROUP BY o.product HAVING COUNT(*) > 1)",
+    ),
+    Case(
+        "exists of groups by inequality",
+        "SELECT c.id FROM customers c WHERE EXISTS (SELECT o.product FROM orders o WHERE o.qty < c.id GROUP BY o.product HAVING SUM(o.qty) > c.id)",
+    ),
+    Case(
+        "exists of an aggregate",
+        "SELECT c.id FROM customers c WHERE EXISTS (SELECT COUNT(*) FROM orders o WHERE o.customer = c.id HAVING COUNT(*) < 2)",
+    ),
+    Case(
+        "exists in having",
+        "SELECT customer, COUNT(*) AS n FROM orders o GROUP BY customer HAVING EXISTS (SELECT 1 FROM tags t WHERE t.customer = o.customer)",
+    ),
+    Case("in", "SELECT id, name FROM customers WHERE id IN (SELECT customer FROM tags WHERE tag = 'x')"),
+    Case(
+        "in, correlated",
+        "SELECT kind, value FROM events e WHERE kind IN (SELECT tag FROM tags t WHERE t.customer > e.customer)",
+    ),
+    Case(
+        "in of groups",
+        "SELECT id, customer FROM orders WHERE customer IN (SELECT customer FROM orders GROUP BY customer HAVING SUM(qty) > 5)",
+    ),
+    Case("in of expressions", "SELECT id FROM orders WHERE qty + 1 IN (SELECT value * 2 FROM events)"),
+    Case(
+        "in two deep",
+        "SELECT id FROM customers WHERE id IN (SELECT customer FROM orders WHERE product IN (SELECT id FROM products WHERE price > 10))",
+    ),
+    Case(
+        "in of several columns",
+        "SELECT kind, value FROM events WHERE (kind, customer) IN (SELECT tag, customer FROM tags)",
+    ),
+    Case(
+        "in of an aggregate",
+        "SELECT id, qty FROM orders o WHERE qty IN (SELECT MAX(p.qty) FROM orders p WHERE p.customer = o.customer)",
+    ),
+    Case(
+        "not in of an aggregate",
+        "SELECT id, qty FROM orders WHERE qty NOT IN (SELECT MAX(value) FROM events HAVING COUNT(*) > 8)",
+    ),
+    Case(
+        "in of a union",
+        "SELECT id FROM customers WHERE id IN (SELECT customer FROM tags UNION ALL SELECT customer FROM events WHERE ok)",
+    ),
+    Case("not in", "SELECT id, customer FROM orders WHERE customer NOT IN (SELECT customer FROM tags)"),
+    Case(
+        "not in without nulls",
+        "SELECT id, customer FROM orders WHERE customer NOT IN (SELECT customer FROM tags WHERE customer IS NOT NULL)",
+    ),
+    Case(
+        "not in, correlated",
+        "SELECT kind, value, customer FROM events e WHERE kind NOT IN (SELECT tag FROM tags t WHERE t.customer = e.customer)",
+    ),
+    Case(
+        "not in by inequality",
+        "SELECT kind, value, customer FROM events e WHERE kind NOT IN (SELECT tag FROM tags t WHERE t.customer > e.customer + 6)",
+    ),
+    Case(
+        "not in of several columns",
+        "SELECT kind, value FROM events WHERE (kind, customer) NOT IN (SELECT tag, customer FROM tags)",
+    ),
+    Case("any", "SELECT id, qty FROM orders WHERE qty > ANY (SELECT value FROM events WHERE ok)"),
+    Case(
+        "all", "SELECT id, qty FROM orders o WHERE qty >= ALL (SELECT qty FROM orders p WHERE p.customer = o.customer)"
+    ),
+    Case("not any", "SELECT id, qty FROM orders WHERE NOT qty = ANY (SELECT value FROM events)"),
+    Case("not all", "SELECT id, qty FROM orders WHERE NOT qty < ALL (SELECT value FROM events WHERE value > 1)"),
+    # ------------------------------------------------------------------ EXISTS and IN inside expressions
+    Case(
+        "exists or",
+        "SELECT c.id, c.region FROM customers c WHERE c.active OR EXISTS (SELECT 1 FROM tags t WHERE t.customer = c.id)",
+    ),
+    Case(
+        "exists selected",
+        "SELECT e.kind, EXISTS (SELECT 1 FROM tags t WHERE t.customer = e.customer) AS tagged, NOT EXISTS (SELECT 1 FROM orders WHERE qty = 9) AS none FROM events e",
+    ),
+    Case(
+        "exists in case",
+        "SELECT id, CASE WHEN EXISTS (SELECT 1 FROM orders o WHERE o.customer = c.id AND o.qty > 5) THEN 'big' WHEN EXISTS (SELECT 1 FROM orders o WHERE o.customer = c.id) THEN 'some' ELSE 'none' END AS size FROM customers c",
+    ),
+    Case(
+        "exists selected by inequality",
+        "SELECT tag, EXISTS (SELECT 1 FROM orders o WHERE o.qty > t.customer) AS some FROM tags t",
+    ),
+    Case(
+        "in selected",
+        "SELECT customer, kind, kind IN (SELECT tag FROM tags) AS known, value IN (SELECT qty FROM orders WHERE product = 1) AS odd FROM events",
+    ),
+    Case(
+        "in selected, correlated",
+        "SELECT e.customer, e.kind IN (SELECT tag FROM tags t WHERE t.customer = e.customer) AS known FROM events e",
+    ),
+    Case(
+        "in or",
+        "SELECT id, customer FROM orders WHERE qty > 7 OR customer IN (SELECT customer FROM tags) OR NOT product IN (SELECT value FROM events)",
+    ),
+    Case(
+        "not in or",
+        "SELECT id, customer FROM orders o WHERE qty > 7 OR customer NOT IN (SELECT t.customer FROM tags t WHERE t.customer > o.qty)",
+    ),
+    Case(
+        "in inside an aggregate",
+        "SELECT kind, SUM(CASE WHEN customer IN (SELECT customer FROM tags) THEN value ELSE 0 END) AS s, COUNT(*) AS n FROM events GROUP BY kind",
+    ),
+    Case(
+        "exists grouped by",
+        "SELECT EXISTS (SELECT 1 FROM tags t WHERE t.customer = o.customer) AS tagged, COUNT(*) AS n FROM orders o GROUP BY 1",
+    ),
+    # ------------------------------------------------------------------ correlated scalar subqueries
+    Case(
+        "correlated sum", "SELECT c.id, (SELECT SUM(o.qty) FROM orders o WHERE o.customer = c.id) AS s FROM customers c"
+    ),
+    Case(
+        "correlated count",
+        "SELECT e.kind, e.customer, (SELECT COUNT(*) FROM tags t WHERE t.customer = e.customer) AS n, (SELECT COUNT(t.tag) + 1 FROM tags t WHERE t.customer = e.customer) AS m FROM events e",
+    ),
+    Case(
+        "correlated count in where",
+        "SELECT id FROM customers c WHERE (SELECT COUNT(*) FROM orders o WHERE o.customer = c.id) < 2",
+    ),
+    Case(
+        "correlated average in where",
+        "SELECT id, qty FROM orders o WHERE qty > (SELECT AVG(p.qty) FROM orders p WHERE p.product = o.product)",
+    ),
+    Case(
+        "correlated coalesce",
+        "SELECT c.id, (SELECT COALESCE(MAX(o.qty), -1) FROM orders o WHERE o.customer = c.id) AS m FROM customers c",
+    ),
+    Case(
+        "correlated by inequality",
+        "SELECT t.tag, t.customer, (SELECT COUNT(*) FROM orders o WHERE o.qty < t.customer) AS n, (SELECT MAX(o.day) FROM orders o WHERE o.qty < t.customer AND o.product = t.customer) AS d FROM tags t",
+    ),
+    Case(
+        "correlated in the aggregate",
+        "SELECT t.customer, (SELECT SUM(o.qty * t.customer) FROM orders o WHERE o.customer = t.customer) AS s FROM tags t",
+    ),
+    Case(
+        "correlated with having",
+        "SELECT c.id, (SELECT SUM(o.qty) FROM orders o WHERE o.customer = c.id HAVING COUNT(*) <> 1) AS s, (SELECT COUNT(*) FROM orders o WHERE o.customer = c.id HAVING COUNT(*) <> 1) AS n FROM customers c",
+    ),
+    Case(
+        "correlated null-safe",
+        "SELECT e.kind, (SELECT COUNT(*) FROM tags t WHERE t.tag IS NOT DISTINCT FROM e.kind) AS n FROM events e",
+    ),
+    Case(
+        "correlated by an expression",
+        "SELECT e.value, (SELECT MIN(p.price) FROM products p WHERE p.id = e.value + 1) AS m FROM events e",
+    ),
+    Case(
+        "correlated in having",
+        "SELECT customer, SUM(qty) AS s FROM orders o GROUP BY customer HAVING SUM(qty) > (SELECT COUNT(*) FROM tags t WHERE t.customer = o.customer)",
+    ),
+    Case(
+        "correlated after grouping",
+        "SELECT customer, COUNT(*) AS n, (SELECT MAX(t.tag) FROM tags t WHERE t.customer = e.customer) AS top FROM events e GROUP BY customer",
+    ),
+    Case(
+        "correlated below grouping",
+        "SELECT kind, SUM((SELECT COUNT(*) FROM tags t WHERE t.customer = e.customer)) AS n FROM events e GROUP BY kind",
+    ),
+    Case(
+        "correlated two deep",
+        "SELECT c.id, (SELECT SUM(o.qty) FROM orders o WHERE o.customer = c.id AND o.amount > (SELECT AVG(p.price) FROM products p WHERE p.id <> o.product)) AS s FROM customers c",
+    ),
+    Case(
+        "correlated two deep to the outermost",
+        "SELECT c.id, (SELECT COUNT(*) FROM orders o WHERE o.customer = c.id AND o.qty > (SELECT MIN(e.value) FROM events e WHERE e.customer = c.id AND e.value < o.qty)) AS n FROM customers c",
+    ),
+    Case(
+        "scalar by key", "SELECT o.id, (SELECT c.name FROM customers c WHERE c.id = o.customer) AS name FROM orders o"
+    ),
+    Case(
+        "scalar by key with distinct",
+        "SELECT t.tag, (SELECT DISTINCT u.customer FROM tags u WHERE u.customer = t.customer) AS same FROM tags t",
+    ),
+    Case("scalar of one row", "SELECT t.tag, (SELECT label FROM products WHERE id = 3) AS label FROM tags t"),
+    Case(
+        "scalar of groups",
+        "SELECT t.tag, (SELECT COUNT(*) FROM events e WHERE e.customer = t.customer GROUP BY e.customer) AS n FROM tags t",
+    ),
+    Case(
+        "scalar over a left join",
+        "SELECT c.id, o.qty, (SELECT COUNT(*) FROM tags t WHERE t.customer = o.product) AS n FROM customers c LEFT JOIN orders o ON o.customer = c.id",
+    ),
+    Case(
+        "left join in a subquery",
+        "SELECT id FROM products p WHERE EXISTS (SELECT 1 FROM orders o LEFT JOIN customers c ON c.id = o.customer WHERE o.product = p.id AND c.id IS NULL)",
     ),
     # ------------------------------------------------------------------ NaN and infinity
     Case("nan rows", "SELECT sensor, reading FROM readings"),

@@ -1,7 +1,8 @@
 """Plan → one SELECT: a CTE for each operator, unique column names inside, wanted names at the top.
 
-A subplan used twice is one CTE. Aggregates used twice are worth keeping; anything else is better
-planned together with its use, so engines that need to be told are told.
+A subplan used twice is one CTE. Aggregates used twice are worth keeping, and so is what a delta has
+made small; anything else is better planned together with its use, so engines that need to be told
+are told.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from viewkeep.plan.nodes import (
     TopK,
     Union,
     Values,
+    Window,
     inputs_of,
 )
 from viewkeep.plan.scalars import column
@@ -102,7 +104,7 @@ class _Emitter:
             return self.done[id(node)]
         body = self._body(node)
         name = f"{_label(node)}_{next(self.numbers)}"
-        keep = isinstance(node, Aggregate) and self.uses[id(node)] > 1
+        keep = self.uses[id(node)] > 1 and (_grouped(node) or _small(node))
         self.ctes.append((name, body, keep if self.dialect in ("duckdb", "postgres") else None))
         self.done[id(node)] = name
         return name
@@ -119,6 +121,9 @@ class _Emitter:
                 return self._join(node)
             case Aggregate():
                 return self._aggregate(node)
+            case Window():
+                calls = [_as(c.scalar, c.field.id) for c in node.calls]
+                return _select([*(column(f.id) for f in node.input.fields), *calls], self.emit(node.input))
             case Union():
                 return self._union(node)
             case Values():
@@ -142,13 +147,20 @@ class _Emitter:
     def _join(self, node: Join) -> exp.Query:
         left, right = self.emit(node.left), self.emit(node.right)
         query, condition = _columns(node, left), node.condition.copy() if node.condition is not None else None
-        if node.kind is JoinKind.INNER:
-            kind = {"kind": "CROSS"} if condition is None else {"on": condition}
-            query.set("joins", [exp.Join(this=_named(right), **kind)])
-            return query
-        partner = _select([exp.Literal.number(1)], right)
-        exists: exp.Expr = exp.Exists(this=partner if condition is None else _where(partner, condition))
-        return _where(query, exp.Not(this=exists) if node.kind is JoinKind.ANTI else exists)
+        how: dict[str, object]
+        match node.kind:
+            case JoinKind.INNER:
+                how = {"kind": "CROSS"} if condition is None else {"on": condition}
+            case JoinKind.LEFT | JoinKind.FULL:
+                how = {"side": node.kind.name, "on": exp.true() if condition is None else condition}
+            case JoinKind.SEMI | JoinKind.ANTI:
+                partner = _select([exp.Literal.number(1)], right)
+                found = exp.Exists(this=partner if condition is None else _where(partner, condition))
+                return _where(query, found if node.kind is JoinKind.SEMI else exp.Not(this=found))
+            case _:
+                assert_never(node.kind)
+        query.set("joins", [exp.Join(this=_named(right), **how)])
+        return query
 
     def _aggregate(self, node: Aggregate) -> exp.Query:
         query = _select([_as(o.scalar, o.field.id) for o in (*node.keys, *node.calls)], self.emit(node.input))
@@ -225,6 +237,37 @@ def _as(scalar: exp.Expr, name: str) -> exp.Expr:
     if isinstance(scalar, exp.Column) and scalar.name == name and not scalar.table:
         return scalar.copy()
     return exp.Alias(this=scalar.copy(), alias=identifier(name))
+
+
+def _grouped(node: Node) -> bool:
+    return isinstance(node, Aggregate) or (isinstance(node, Filter | Project) and _grouped(node.input))
+
+
+def _small(node: Node) -> bool:
+    """Whether a delta decides how many rows there are, and more was done than to read it."""
+    match node:
+        case Filter() | Project():
+            return _small(node.input)
+        case Repeat() | Aggregate():
+            return _changes_only(node.input)
+        case Join(kind=JoinKind.SEMI | JoinKind.ANTI):
+            return _changes_only(node.right) or _small(node.left)
+        case Join():
+            return _changes_only(node.left) or _changes_only(node.right)
+        case Union():
+            return all(map(_changes_only, node.inputs)) and any(map(_small, node.inputs))
+        case _:
+            return False
+
+
+def _changes_only(node: Node) -> bool:
+    match node:
+        case Scan():
+            return node.state is State.DELTA
+        case Filter() | Project():
+            return _changes_only(node.input)
+        case _:
+            return _small(node)
 
 
 def _label(node: Node) -> str:

@@ -20,8 +20,8 @@ def delta_aggregate(node: Aggregate, change: Weighted, before: Weighted, context
     """`change` and `before` are the delta and the old state of the input."""
     new_input, old_input = node.input, before
     if node.keys:
-        keys = affected_keys(change, node.keys, context.fresh)
         scalars = tuple(k.scalar for k in node.keys)
+        keys = affected_keys(change, scalars, context.fresh)
         new_input = restrict(node.input, scalars, keys)
         old_input = Weighted(restrict(before.node, scalars, keys), before.weight)
     now = Weighted(replace(node, input=new_input))

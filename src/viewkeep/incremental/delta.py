@@ -10,16 +10,35 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from viewkeep.errors import UnsupportedError
 from viewkeep.incremental.aggregate import delta_aggregate
 from viewkeep.incremental.filter import delta_filter
 from viewkeep.incremental.join import delta_join
 from viewkeep.incremental.old import old
+from viewkeep.incremental.outer_join import delta_full, delta_left
+from viewkeep.incremental.partners import partners
 from viewkeep.incremental.project import delta_project
+from viewkeep.incremental.repeat import delta_repeat
 from viewkeep.incremental.scan import delta_scan
+from viewkeep.incremental.semi_join import delta_semi
+from viewkeep.incremental.top_k import delta_top_k
 from viewkeep.incremental.union import delta_union
-from viewkeep.incremental.weighted import Context, Weighted
-from viewkeep.plan.nodes import Aggregate, Filter, Join, JoinKind, Node, Project, Repeat, Scan, TopK, Union, Values
+from viewkeep.incremental.weighted import Context, Weighted, to_units
+from viewkeep.incremental.window import delta_window, window_chain
+from viewkeep.plan.nodes import (
+    Aggregate,
+    Filter,
+    Join,
+    JoinKind,
+    Node,
+    Project,
+    Repeat,
+    Scan,
+    TopK,
+    Union,
+    Values,
+    Window,
+    walk,
+)
 from viewkeep.plan.rewrite import flatten_join
 
 
@@ -41,12 +60,45 @@ def delta(node: Node, context: Context) -> Weighted | None:
             return delta_union(node, [d for child in node.inputs if (d := delta(child, context))], context)
         case Aggregate():
             return delta_aggregate(node, _changed(node.input, context), old(node.input, context), context)
+        case Window():
+            base, _ = window_chain(node)
+            return delta_window(node, _changed(base, context), old(base, context), context)
+        case Repeat():
+            return delta_repeat(node, _changed(node.input, context))
+        case TopK():
+            return delta_top_k(node, old(node.input, context), context)
         case Values():
             return None
-        case TopK() | Repeat() | Join():
-            raise UnsupportedError(f"{type(node).__name__} inside a view has no delta rule")
+        case Join():
+            return _join_with_unmatched(node, context)
         case _:
             assert_never(node)
+
+
+def _join_with_unmatched(node: Join, context: Context) -> Weighted:
+    """Joins that also ask who has no partner: semi, anti, left, full."""
+    left = _tight(node.left, context) if node.kind is JoinKind.FULL else delta(node.left, context)
+    right, moved = _tight(node.right, context), None
+    if right is not None:
+        moved = partners(node, old(node.left, context), old(node.right, context), right, context)
+    if not node.kind.keeps_right:
+        return delta_semi(node, left, moved, context)
+    left_join = delta_left(node, left, right, moved, context)
+    if node.kind is JoinKind.LEFT:
+        return left_join
+    mirrored = Join(node.right, node.left, node.condition, JoinKind.ANTI)
+    met = partners(mirrored, old(node.right, context), old(node.left, context), left, context) if left else None
+    return delta_full(node, left_join, delta_semi(mirrored, right, met, context), context)
+
+
+def _tight(node: Node, context: Context) -> Weighted | None:
+    """A delta without rows that cancel: each of them would be looked for on the other side.
+
+    Only what is computed old and new leaves such rows.
+    """
+    found = delta(node, context)
+    grouped = any(isinstance(n, Aggregate | Window | TopK) for n in walk(node))
+    return to_units(found, context.fresh) if found is not None and grouped else found
 
 
 def _changed(node: Node, context: Context) -> Weighted:

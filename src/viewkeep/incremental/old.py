@@ -1,8 +1,8 @@
 """The old state of a plan: its result before the changes.
 
 An engine with time travel reads it. Without, a table's old rows are its new rows plus its negated
-changes, and the weights travel up through the linear operators; an aggregate turns them back into
-plain rows first. Where nothing below changed, old is new.
+changes, and the weights travel up through the linear operators; an operator that is not
+linear turns them back into plain rows first. Where nothing below changed, old is new.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from viewkeep.errors import UnsupportedError
 from viewkeep.incremental.project import delta_project
 from viewkeep.incremental.scan import delta_scan
-from viewkeep.incremental.weighted import WEIGHT_TYPE, Context, Weighted, add, keep, negate, to_rows
+from viewkeep.incremental.weighted import WEIGHT_TYPE, Context, Weighted, add, consolidate, keep, negate, to_rows
 from viewkeep.plan.nodes import (
     Aggregate,
     Field,
@@ -32,6 +31,7 @@ from viewkeep.plan.nodes import (
     TopK,
     Union,
     Values,
+    Window,
 )
 from viewkeep.plan.rewrite import flatten_join, join_all
 from viewkeep.plan.scalars import Scalar, column
@@ -56,14 +56,29 @@ def old(node: Node, context: Context) -> Weighted:
             return join_weighted([old(r, context) for r in relations], predicates, context)
         case Union():
             return add([old(child, context) for child in node.inputs], node.fields, context.fresh)
-        case Aggregate():
+        case Aggregate() | Window() | TopK():
             return Weighted(replace(node, input=to_rows(old(node.input, context), context.fresh)))
+        case Repeat():
+            below = old(node.input, context)
+            return Weighted(Repeat(below.node, node.times), below.weight)
         case Values():
             return Weighted(node)
-        case TopK() | Repeat() | Join():
-            raise UnsupportedError(f"{type(node).__name__} inside a view has no old state")
+        case Join():
+            return _old_join(node, context)
         case _:
             assert_never(node)
+
+
+def _old_join(node: Join, context: Context) -> Weighted:
+    """Weights of the left side pass, as each of its rows counts by itself; elsewhere they become rows."""
+    left, right = old(node.left, context), old(node.right, context)
+    if node.kind is JoinKind.FULL:
+        left = Weighted(to_rows(left, context.fresh))
+    if node.kind.keeps_right or right.weight is None:
+        other = to_rows(right, context.fresh)
+    else:
+        other = consolidate(right, context.fresh).node  # how many partners there are does not matter
+    return Weighted(replace(node, left=left.node, right=other), left.weight)
 
 
 def join_weighted(relations: list[Weighted], predicates: list[Scalar], context: Context) -> Weighted:

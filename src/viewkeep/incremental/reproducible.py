@@ -1,4 +1,4 @@
-"""Aggregates below the top of a view, in a form that gives the same bits for the same rows.
+"""Aggregates and windows below the top of a view, in a form that gives the same bits for the same rows.
 
 The delta of a nested aggregate computes the old value again. If that came out different in its
 last bit, it would not cancel what was stored. Sums of doubles depend on the order of addition, so
@@ -15,8 +15,9 @@ from dataclasses import replace
 from sqlglot import exp
 
 from viewkeep.errors import UnsupportedError
-from viewkeep.plan.nodes import Aggregate, Named, Node, inputs_of, types_of, with_inputs
-from viewkeep.plan.scalars import Scalar, is_exact
+from viewkeep.plan.nodes import Aggregate, Named, Node, Window, inputs_of, types_of, with_inputs
+from viewkeep.plan.scalars import Scalar, is_exact, window_function
+from viewkeep.plan.ties import BY_PEERS, BY_POSITION, ONE_OF_THE_ROWS
 
 _ANY_ORDER = (exp.Count, exp.Min, exp.Max, exp.Median, exp.LogicalAnd, exp.LogicalOr)
 _ANY_ORDER_BITS = (exp.BitwiseAndAgg, exp.BitwiseOrAgg, exp.BitwiseXorAgg)
@@ -26,10 +27,19 @@ _ADDING = (exp.Sum, exp.Avg, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Vari
 def reproducible(node: Node) -> Node:
     """The same plan with every aggregate in it made reproducible."""
     below = with_inputs(node, tuple(reproducible(child) for child in inputs_of(node)))
-    if not isinstance(below, Aggregate):
+    if not isinstance(below, Aggregate | Window):
         return below
     types = types_of(below.input)
-    return replace(below, calls=tuple(Named(c.field, _call(c.scalar, types)) for c in below.calls))
+    make = _call if isinstance(below, Aggregate) else _window
+    return replace(below, calls=tuple(Named(c.field, make(c.scalar, types)) for c in below.calls))
+
+
+def _window(call: Scalar, types: Mapping[str, str]) -> Scalar:
+    made = call.copy()
+    function = window_function(made)
+    if isinstance(function, exp.AggFunc) and not isinstance(function, BY_POSITION + BY_PEERS + ONE_OF_THE_ROWS):
+        function.replace(_call(function, types))
+    return made
 
 
 def _call(call: Scalar, types: Mapping[str, str]) -> Scalar:

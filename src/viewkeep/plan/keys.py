@@ -3,8 +3,11 @@
     Scan        the table's keys whose columns are all there and not nullable
     Filter      keys survive
     Project     keys survive whose columns are passed through
-    Join        a key of each side together; one side's alone where the other is met by its whole key
+    Join        a key of each side together; one side's alone where the other is met by its whole key,
+                unless that side is filled up with NULLs; none of a full join
+    Semi, anti  keys of the left side
     Aggregate   the group's keys
+    Window      keys survive: every row stays one row
 
 Only keys the engine enforces, or that grouping makes, or that were declared and are checked when
 they are used: a delete by key counts what it removed.
@@ -30,6 +33,7 @@ from viewkeep.plan.nodes import (
     TopK,
     Union,
     Values,
+    Window,
 )
 from viewkeep.plan.scalars import conjuncts
 
@@ -40,7 +44,7 @@ def keys_of(node: Node, catalog: Catalog) -> Keys:
     match node:
         case Scan():
             return _scan_keys(node, catalog)
-        case Filter() | TopK():
+        case Filter() | TopK() | Window():
             return keys_of(node.input, catalog)
         case Project():
             passed: dict[str, str] = {}
@@ -51,6 +55,8 @@ def keys_of(node: Node, catalog: Catalog) -> Keys:
             return frozenset(frozenset(passed[i] for i in key) for key in below if key <= passed.keys())
         case Join(kind=JoinKind.SEMI | JoinKind.ANTI):
             return keys_of(node.left, catalog)
+        case Join(kind=JoinKind.FULL):
+            return frozenset()  # a NULL key on either side looks like the NULLs beside the other
         case Join():
             return _join_keys(node, catalog)
         case Aggregate():
@@ -86,7 +92,7 @@ def _join_keys(join: Join, catalog: Catalog) -> Keys:
     met_left = {a if a in left_ids else b for a, b in equal if {a, b} & left_ids and {a, b} & right_ids}
     if any(key <= met_right for key in right):
         found |= left
-    if any(key <= met_left for key in left):
+    if join.kind is JoinKind.INNER and any(key <= met_left for key in left):
         found |= right
     return frozenset(found)
 

@@ -45,8 +45,20 @@ class State(Enum):
 
 class JoinKind(Enum):
     INNER = "inner"
+    LEFT = "left"
+    FULL = "full"
     SEMI = "semi"
     ANTI = "anti"
+
+    @property
+    def keeps_right(self) -> bool:
+        """Whether the columns of the right side are in the result."""
+        return self not in (JoinKind.SEMI, JoinKind.ANTI)
+
+    @property
+    def linear_in_left(self) -> bool:
+        """Whether each left row contributes by itself: op(L + M, R) = op(L, R) + op(M, R)."""
+        return self is not JoinKind.FULL
 
 
 class Fresh:
@@ -122,8 +134,11 @@ class Project:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Join:
-    """INNER: pairs for which the condition is true (None: all pairs). SEMI: left rows with a partner;
-    ANTI: left rows without one."""
+    """Pairs for which the condition is true (None: all pairs).
+
+    LEFT: and left rows without a partner, beside NULLs. FULL: and right rows without one.
+    SEMI: left rows with a partner, ANTI: those without.
+    """
 
     left: Node
     right: Node
@@ -139,9 +154,7 @@ class Join:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        return (
-            self.left.fields if self.kind in (JoinKind.SEMI, JoinKind.ANTI) else (*self.left.fields, *self.right.fields)
-        )
+        return (*self.left.fields, *self.right.fields) if self.kind.keeps_right else self.left.fields
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,6 +174,26 @@ class Aggregate:
     @property
     def fields(self) -> tuple[Field, ...]:
         return tuple(o.field for o in (*self.keys, *self.calls))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window:
+    """Every row, with columns computed over its partition; without one, all rows are one partition.
+
+    A call is a whole `f(…) OVER (…)`. Its own partition may be finer than the node's, never coarser.
+    """
+
+    input: Node
+    partition: tuple[Scalar, ...]
+    calls: tuple[Named, ...]
+
+    def __post_init__(self) -> None:
+        for scalar in (*self.partition, *(c.scalar for c in self.calls)):
+            _require(scalar, self.input, "window")
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (*self.input.fields, *(c.field for c in self.calls))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -217,14 +250,14 @@ class TopK:
         return self.input.fields
 
 
-Node = Scan | Filter | Project | Join | Aggregate | Union | Values | Repeat | TopK
+Node = Scan | Filter | Project | Join | Aggregate | Window | Union | Values | Repeat | TopK
 
 
 def inputs_of(node: Node) -> tuple[Node, ...]:
     match node:
         case Scan() | Values():
             return ()
-        case Filter() | Project() | Aggregate() | Repeat() | TopK():
+        case Filter() | Project() | Aggregate() | Window() | Repeat() | TopK():
             return (node.input,)
         case Join():
             return (node.left, node.right)
@@ -239,7 +272,7 @@ def with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
     match node:
         case Scan() | Values():
             return node
-        case Filter() | Project() | Aggregate() | Repeat() | TopK():
+        case Filter() | Project() | Aggregate() | Window() | Repeat() | TopK():
             return replace(node, input=inputs[0])
         case Join():
             return replace(node, left=inputs[0], right=inputs[1])
@@ -247,6 +280,13 @@ def with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
             return replace(node, inputs=inputs)
         case _:
             assert_never(node)
+
+
+def graft(node: Node, old: Node, new: Node) -> Node:
+    """The same plan with another node in the place of one of its nodes."""
+    if node is old:
+        return new
+    return with_inputs(node, tuple(graft(child, old, new) for child in inputs_of(node)))
 
 
 def walk(node: Node) -> Iterator[Node]:

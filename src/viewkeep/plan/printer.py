@@ -17,6 +17,7 @@ from viewkeep.plan.nodes import (
     TopK,
     Union,
     Values,
+    Window,
     inputs_of,
 )
 from viewkeep.plan.scalars import Scalar
@@ -53,6 +54,9 @@ def headline(node: Node) -> str:
         case Aggregate():
             by = f" by {_named(node.keys)}" if node.keys else ""
             return f"Aggregate {_named(node.calls)}{by}"
+        case Window():
+            by = f" by {', '.join(_sql(s) for s in node.partition)}" if node.partition else ""
+            return f"Window {_named(node.calls)}{by}"
         case Union():
             return f"Union all ({', '.join(f.id for f in node.fields)})"
         case Values():

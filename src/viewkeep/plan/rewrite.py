@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
+from sqlglot import exp
+
+from viewkeep.plan.conditions import ids_of, rejects_null
 from viewkeep.plan.nodes import (
     Aggregate,
     Filter,
@@ -18,6 +21,7 @@ from viewkeep.plan.nodes import (
     TopK,
     Union,
     Values,
+    Window,
     inputs_of,
     with_inputs,
 )
@@ -48,36 +52,84 @@ def join_all(relations: list[Node], predicates: list[Scalar]) -> Node:
     """
     pending = list(predicates)
 
-    def take(available: set[str]) -> list[Scalar]:
+    def take(available: frozenset[str]) -> list[Scalar]:
         ready = [p for p in pending if columns_of(p) and columns_of(p) <= available]
         pending[:] = [p for p in pending if not any(p is r for r in ready)]
         return ready
 
-    def ids(node: Node) -> set[str]:
-        return {f.id for f in node.fields}
-
-    filtered: list[Node] = []
-    for relation in relations:
-        predicate = conjoin(take(ids(relation)))
-        filtered.append(relation if predicate is None else Filter(relation, predicate))
+    filtered = [_filter(relation, take(ids_of(relation))) for relation in relations]
     joined, rest = filtered[0], filtered[1:]
     while rest:
-        here = ids(joined)
-        connected = [r for r in rest if any(columns_of(p) & here and columns_of(p) & ids(r) for p in pending)]
+        here = ids_of(joined)
+        connected = [r for r in rest if any(columns_of(p) & here and columns_of(p) & ids_of(r) for p in pending)]
         chosen = (connected or rest)[0]
         rest = [r for r in rest if r is not chosen]
-        joined = Join(joined, chosen, conjoin(take(here | ids(chosen))))
+        joined = Join(joined, chosen, conjoin(take(here | ids_of(chosen))))
     # What is left reads no column at all (WHERE FALSE): it still has to hold.
     leftover = conjoin(pending)
     return joined if leftover is None else Filter(joined, leftover)
 
 
+def _filter(node: Node, predicates: list[Scalar]) -> Node:
+    """The rows of a relation for which predicates hold, tested as far down as they may be.
+
+    Through an outer, semi or anti join only what reads its left side goes down. A predicate that is
+    never true of the NULLs beside an unmatched row makes that side of an outer join an inner one.
+    """
+    if not predicates:
+        return node
+    match node:
+        case Join(kind=JoinKind.INNER):
+            relations, own = flatten_join(node)
+            return join_all(relations, [*own, *predicates])
+        case Join(kind=JoinKind.LEFT) if _rejected(predicates, node.right):
+            return _filter(replace(node, kind=JoinKind.INNER), predicates)
+        case Join(kind=JoinKind.FULL) if _rejected(predicates, node.left) and _rejected(predicates, node.right):
+            return _filter(replace(node, kind=JoinKind.INNER), predicates)
+        case Join(kind=JoinKind.FULL) if _rejected(predicates, node.right):
+            # No row without a right partner: what is left is the right side with or without a left one.
+            swapped = Join(node.right, node.left, node.condition, JoinKind.LEFT)
+            return Project(_filter(swapped, predicates), tuple(Named(f, column(f.id)) for f in node.fields))
+        case Join(kind=JoinKind.FULL) if _rejected(predicates, node.left):
+            return _filter(replace(node, kind=JoinKind.LEFT), predicates)
+        case Join() if node.kind.linear_in_left:
+            below = [p for p in predicates if columns_of(p) <= ids_of(node.left)]
+            above = conjoin(p for p in predicates if not columns_of(p) <= ids_of(node.left))
+            pushed = replace(node, left=_filter(node.left, below))
+            return pushed if above is None else Filter(pushed, above)
+        case _:
+            return Filter(node, conjoin(predicates) or exp.true())
+
+
+def _rejected(predicates: list[Scalar], side: Node) -> bool:
+    return any(rejects_null(p, ids_of(side)) for p in predicates)
+
+
 def normalise(node: Node) -> Node:
     """Push predicates into joins, everywhere."""
-    if isinstance(node, Filter) or (isinstance(node, Join) and node.kind is JoinKind.INNER):
-        relations, predicates = flatten_join(node)
-        return join_all([normalise(r) for r in relations], predicates)
-    return with_inputs(node, tuple(normalise(child) for child in inputs_of(node)))
+    match node:
+        case Filter() | Join(kind=JoinKind.INNER):
+            relations, predicates = flatten_join(node)
+            return join_all([normalise(r) for r in relations], predicates)
+        case Join():
+            return _narrow_sides(replace(node, left=normalise(node.left), right=normalise(node.right)))
+        case _:
+            return with_inputs(node, tuple(normalise(child) for child in inputs_of(node)))
+
+
+def _narrow_sides(join: Join) -> Node:
+    """Test what a condition says of one side alone on that side, where no unmatched row depends on it."""
+    left, right = ids_of(join.left), ids_of(join.right)
+    narrows_left, narrows_right = join.kind is JoinKind.SEMI, join.kind is not JoinKind.FULL
+    of_left, of_right, of_both = [], [], []
+    for part in conjuncts(join.condition):
+        if narrows_left and columns_of(part) and columns_of(part) <= left:
+            of_left.append(part)
+        elif narrows_right and columns_of(part) and columns_of(part) <= right:
+            of_right.append(part)
+        else:
+            of_both.append(part)
+    return Join(_filter(join.left, of_left), _filter(join.right, of_right), conjoin(of_both), join.kind)
 
 
 def prune(node: Node, needed: frozenset[str] | None = None) -> Node:
@@ -100,6 +152,13 @@ def prune(node: Node, needed: frozenset[str] | None = None) -> Node:
             if not node.keys and not calls:
                 calls = node.calls[:1]
             return Aggregate(prune(node.input, _read_by((*node.keys, *calls))), node.keys, calls)
+        case Window():
+            calls = tuple(c for c in node.calls if c.field.id in wanted)
+            own = frozenset(c.field.id for c in calls)
+            if not calls:
+                return prune(node.input, wanted)
+            by = frozenset().union(*(columns_of(s) for s in node.partition))
+            return Window(prune(node.input, (wanted - own) | by | _read_by(calls)), node.partition, calls)
         case Union():
             kept_at = [i for i, f in enumerate(node.fields) if f.id in wanted] or [0]
             inputs = []

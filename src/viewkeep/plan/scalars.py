@@ -81,6 +81,33 @@ def null_safe_equal(left: Scalar, right: Scalar) -> Scalar:
     return exp.NullSafeEQ(this=left.copy(), expression=right.copy())
 
 
+def window_function(window: exp.Expr) -> exp.Expr:
+    """The function of a `f(…) OVER (…)`, without what is said about NULLs and filters."""
+    found = window.this
+    while isinstance(found, exp.IgnoreNulls | exp.RespectNulls | exp.Filter):
+        found = found.this
+    assert isinstance(found, exp.Expr)
+    return found
+
+
+def operand(scalar: Scalar) -> Scalar:
+    """A copy that can stand beside an operator.
+
+    >>> exp.Is(this=operand(exp.EQ(this=column("a"), expression=column("b"))), expression=exp.Null()).sql()
+    '("a" = "b") IS NULL'
+    """
+    simple = isinstance(scalar, exp.Column | exp.Literal | exp.Func | exp.Paren | exp.Null | exp.Boolean | exp.Tuple)
+    return scalar.copy() if simple and not isinstance(scalar, exp.Connector) else exp.paren(scalar)
+
+
+ERROR = "error"
+"""The function that fails with its argument as the message; engines spell it differently."""
+
+
+def raise_error(message: str) -> Scalar:
+    return exp.Anonymous(this=ERROR, expressions=[exp.Literal.string(message)])
+
+
 def is_exact(scalar: Scalar, types: Mapping[str, str]) -> bool:
     """Whether arithmetic on this value is exact, so that what was added can be taken away again.
 

@@ -12,7 +12,20 @@ from viewkeep.catalog import Catalog, TableName
 from viewkeep.emit.statements import Statement, program_sql
 from viewkeep.errors import UnsupportedError
 from viewkeep.incremental.weighted import Context
-from viewkeep.plan.nodes import Aggregate, Field, Fresh, Query, Scan, sources, walk
+from viewkeep.plan.nodes import (
+    Aggregate,
+    Field,
+    Fresh,
+    Join,
+    JoinKind,
+    Node,
+    Query,
+    Scan,
+    TopK,
+    Window,
+    sources,
+    walk,
+)
 from viewkeep.sql.build import build_query
 from viewkeep.strategy import names
 from viewkeep.strategy.bag import refresh_bag
@@ -54,7 +67,7 @@ class CompiledView:
         """Whether inserts below can only ever insert above: then an append-only change appends."""
         layout = self.layout
         below = layout.aggregate.input if isinstance(layout, GroupLayout) else layout.contents
-        return self.query is not None and not any(isinstance(n, Aggregate) for n in walk(below))
+        return self.query is not None and all(map(_inserts_stay_inserts, walk(below)))
 
     def program(self, changed: frozenset[str], append_only: bool) -> Program:
         appended = append_only and self.monotone
@@ -86,6 +99,17 @@ class CompiledView:
         if key not in self._statements:
             self._statements[key] = program_sql(program, dialect)
         return self._statements[key]
+
+
+def _inserts_stay_inserts(node: Node) -> bool:
+    """A new row changes its group or partition; and it can be the partner whose absence another row stood for."""
+    match node:
+        case Aggregate() | Window() | TopK():
+            return False
+        case Join():
+            return node.kind in (JoinKind.INNER, JoinKind.SEMI)
+        case _:
+            return True
 
 
 def compile_view(

@@ -15,6 +15,7 @@ from viewkeep.sql.parse import Statement, parse_one, to_dialect
 from viewkeep.sql.references import sources_of, tables_of
 from viewkeep.sql.statements import CreateView, DropView, table_name
 from viewkeep.strategy import names
+from viewkeep.strategy.methods import recomputed
 
 
 def plan_view(db: Database, create: CreateView, dialect: str) -> tuple[ViewRecord, CompiledView]:
@@ -38,6 +39,7 @@ def plan_view(db: Database, create: CreateView, dialect: str) -> tuple[ViewRecor
         _refuse_recompute(create, reason)
         output, types = _output(db, text)
         compiled = opaque_view(create.name, text, output, reads, reason)
+    _refuse_operators(create, compiled)
     for source in compiled.sources:
         if source.folded in db.views and not db.views[source.folded].keeps_changes:
             raise SqlError(
@@ -87,6 +89,17 @@ def _refuse_recompute(create: CreateView, reason: str) -> None:
         raise PolicyError(
             f"strategy 'classical' is not possible for {name!r}: {reason}",
             hint="leave the strategy to 'auto', which recomputes this view at each refresh",
+        )
+
+
+def _refuse_operators(create: CreateView, compiled: CompiledView) -> None:
+    """With policy 'strict': an operator whose whole result is computed at each refresh."""
+    if create.options.get("policy") != "strict" or compiled.query is None:
+        return
+    if reason := recomputed(compiled.query.root, compiled.layout):
+        raise PolicyError(
+            f"view {str(create.name)!r} has an operator that is computed anew at each refresh: {reason}",
+            hint="policy 'strict' refuses it; 'auto' and 'incremental' allow it",
         )
 
 

@@ -6,32 +6,43 @@ COUNT(1)                  becomes   COUNT(*)
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sqlglot import exp
 
 from viewkeep.errors import SqlError, UnsupportedError
 from viewkeep.plan.nodes import Field, Fresh, Named, Node, types_of
-from viewkeep.plan.scalars import Scalar, column, columns_of, is_exact
+from viewkeep.plan.scalars import Scalar, column, columns_of, is_exact, window_function
 from viewkeep.sql.parse import position_of
 
 _NULL_SKIPPING = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count)
 
 
-def contains_aggregate(scalar: exp.Expr) -> bool:
-    """Whether an aggregate belongs to this query, not to one nested in it."""
+def aggregate_calls(scalar: exp.Expr) -> Iterator[exp.Expr]:
+    """The aggregates that belong to this query, not to one nested in it, and not to a window."""
     stack = [scalar]
     while stack:
         node = stack.pop()
-        if isinstance(node, exp.AggFunc):
-            return True
-        if isinstance(node, exp.Window | exp.Query) and node is not scalar:
-            continue
-        stack.extend(node.iter_expressions())
-    return False
+        if isinstance(node, exp.Window):
+            # SUM(SUM(x)) OVER (…): the outer one is a window function, the inner one an aggregate.
+            function = window_function(node)
+            stack.extend(function.iter_expressions())
+            stack.extend(n for n in node.iter_expressions() if n is not node.this)
+            if isinstance(node.this, exp.Filter):
+                stack.append(node.this.expression)
+        elif isinstance(node, exp.AggFunc):
+            yield node
+        elif not isinstance(node, exp.Query) or node is scalar:
+            stack.extend(node.iter_expressions())
+
+
+def contains_aggregate(scalar: exp.Expr) -> bool:
+    return next(aggregate_calls(scalar), None) is not None
 
 
 def columns_in_aggregates(scalar: exp.Expr) -> frozenset[str]:
     """The columns that are read inside an aggregate call."""
-    return frozenset().union(*(columns_of(call) for call in scalar.find_all(exp.AggFunc)))
+    return frozenset().union(*(columns_of(call) for call in aggregate_calls(scalar)))
 
 
 class AggregateCollector:
@@ -52,6 +63,8 @@ class AggregateCollector:
         for key in self._keys:
             if key.scalar == scalar:
                 return column(key.field.id)
+        if isinstance(scalar, exp.Window):
+            return self._window(scalar)
         if isinstance(scalar, exp.AggFunc | exp.WithinGroup) or (
             isinstance(scalar, exp.Filter) and isinstance(scalar.this, exp.AggFunc | exp.WithinGroup)
         ):
@@ -67,6 +80,16 @@ class AggregateCollector:
             raise UnsupportedError(f"function {scalar.name} in a query with GROUP BY", position_of(scalar))
         copy = scalar.copy()
         for child in list(copy.iter_expressions()):
+            child.replace(self.rewrite(child))
+        return copy
+
+    def _window(self, window: Scalar) -> Scalar:
+        """What a window call reads; its own function is no aggregate of this grouping."""
+        copy = window.copy()
+        read = [*window_function(copy).iter_expressions(), *(n for n in copy.iter_expressions() if n is not copy.this)]
+        if isinstance(copy.this, exp.Filter):
+            read.append(copy.this.expression)
+        for child in read:
             child.replace(self.rewrite(child))
         return copy
 

@@ -6,18 +6,26 @@ such a view or refuses it, by policy. What is wrong in itself raises SqlError.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
 from sqlglot import exp
 
 from viewkeep.catalog import TYPE_SPELLING, Catalog
-from viewkeep.errors import NondeterministicError, SqlError, UnsupportedError
-from viewkeep.plan.nodes import Aggregate, Field, Fresh, Named, Node, Order, Project, Query, TopK, Union
+from viewkeep.errors import SqlError, UnsupportedError
+from viewkeep.plan.nodes import Aggregate, Field, Fresh, Join, Named, Node, Order, Project, Query, Values
 from viewkeep.plan.rewrite import normalise, prune
-from viewkeep.plan.scalars import Scalar, column, columns_of, is_exact
+from viewkeep.plan.scalars import Scalar, column, columns_of, is_exact, operand, substitute
+from viewkeep.plan.ties import break_ties
 from viewkeep.sql.aggregates import AggregateCollector, columns_in_aggregates, contains_aggregate
 from viewkeep.sql.determinism import check_deterministic
+from viewkeep.sql.ordering import arrange, cut_of, first_of_each, order_of, output_index, without_limit
 from viewkeep.sql.parse import parse_one, position_of
-from viewkeep.sql.scope import Scope
+from viewkeep.sql.scope import Relation, Scope
+from viewkeep.sql.set_operations import distinct, set_operation
 from viewkeep.sql.source import Built, Env, Source, constant_rows
+from viewkeep.sql.subquery import Domain, Equated, Nested, correlating, equated, zero_counts
+from viewkeep.sql.windows import WindowCollector, without_names
 
 
 def build_query(text: str, catalog: Catalog, dialect: str) -> Query:
@@ -32,13 +40,13 @@ def build_query(text: str, catalog: Catalog, dialect: str) -> Query:
     if not isinstance(tree, exp.Query):
         raise SqlError(f"a view needs a query, not {tree.key.upper()}", position_of(tree), "write SELECT …")
     check_deterministic(tree)
-    node, names = _query(tree, Env(_query, catalog, dialect, Fresh()), outer=None, top=True)
+    node, names = _query(tree, Env(_query, _nested, catalog, dialect, Fresh()), outer=None, top=True)
     seen: set[str] = set()
     for name in names:
         if name.lower() in seen:
             raise SqlError(f"two output columns are named {name!r}", hint="give one of them an alias with AS")
         seen.add(name.lower())
-    return Query(prune(normalise(node)), tuple(names))
+    return Query(break_ties(prune(normalise(node)), catalog), tuple(names))
 
 
 def _query(tree: exp.Expr, env: Env, outer: Scope | None, top: bool = False) -> Built:
@@ -46,64 +54,43 @@ def _query(tree: exp.Expr, env: Env, outer: Scope | None, top: bool = False) -> 
     match tree:
         case exp.Select():
             return _Select(tree, env, outer, top).build()
-        case exp.Union():
-            return _set_operation(tree, env, outer, top)
+        case exp.SetOperation():
+            left, right = _query(tree.left, env, outer), _query(tree.right, env, outer)
+            return _arranged(tree, set_operation(tree, left, right, env.fresh), env, top)
         case exp.Subquery():
-            if tree.args.get("order") or tree.args.get("limit"):
-                raise UnsupportedError("ORDER BY or LIMIT after a parenthesised query", position_of(tree))
-            return _query(tree.this, env, outer, top)
+            ordered = tree.args.get("order") or tree.args.get("limit") or tree.args.get("offset")
+            inner = _query(tree.this, env, outer, top and not ordered)
+            return _arranged(tree, inner, env, top) if ordered else inner
         case exp.Values():
             return constant_rows(tree, env)
         case _:
             raise UnsupportedError(f"{tree.key.upper()} has no incremental form yet", position_of(tree))
 
 
-def _set_operation(tree: exp.Union, env: Env, outer: Scope | None, top: bool) -> Built:
-    if tree.args.get("by_name"):
-        raise UnsupportedError("UNION BY NAME", position_of(tree))
-    if tree.args.get("limit") or tree.args.get("offset"):
-        raise UnsupportedError("LIMIT after a set operation", position_of(tree))
-    left, names = _query(tree.left, env, outer)
-    right, right_names = _query(tree.right, env, outer)
-    if len(names) != len(right_names):
-        raise SqlError(f"UNION of {len(names)} with {len(right_names)} columns", position_of(tree))
-    fields = tuple(
-        Field(env.fresh(n), a.type if a.type == b.type else "UNKNOWN")
-        for n, a, b in zip(names, left.fields, right.fields, strict=True)
-    )
-    node: Node = Union((left, right), fields)
-    if tree.args.get("distinct"):
-        node = _distinct(node, env)
-    if top and (order := tree.args.get("order")):
-        orders = []
-        for item in order.expressions:
-            at = _output_index(item.this, names)
-            if at is None:
-                raise UnsupportedError("ORDER BY an expression after a set operation", position_of(item))
-            orders.append(_order(item, column(node.fields[at].id)))
-        node = TopK(node, tuple(orders))
-    return node, names
+def _nested(tree: exp.Expr, env: Env, outer: Scope, theta: bool, values: bool) -> Nested:
+    """`theta`: any predicate may link the subquery, not only equalities. `values`: its select list matters."""
+    if isinstance(tree, exp.Select):
+        found = tree if values else without_limit(tree)
+        return _Select(found, env.with_ctes(tree), outer, top=False).nested(theta, values)
+    node, _ = _query(tree, env, outer)
+    return Nested(node, tuple(column(f.id) for f in node.fields))
 
 
-def _distinct(node: Node, env: Env) -> Node:
-    return Aggregate(node, tuple(Named(Field(env.fresh(f.id), f.type), column(f.id)) for f in node.fields))
+def _arranged(tree: exp.Expr, built: Built, env: Env, top: bool) -> Built:
+    """ORDER BY and LIMIT after a set operation or a query in parentheses: they see the output columns."""
+    (node, names), order, cut = built, tree.args.get("order"), cut_of(tree)
+    if not order or (cut.keeps_all and not top):
+        return built
+    scope = Scope([Relation("", tuple((n, f.id) for n, f in zip(names, node.fields, strict=True)))])
 
+    def bind(scalar: exp.Expr) -> Scalar:
+        at = output_index(scalar, names)
+        if at is not None:
+            return column(node.fields[at].id)
+        return scalar.copy().transform(lambda e: column(scope.resolve(e)) if isinstance(e, exp.Column) else e)
 
-def _output_index(scalar: exp.Expr, names: list[str]) -> int | None:
-    """The output column that an ordinal or a bare name means."""
-    if isinstance(scalar, exp.Literal) and not scalar.is_string:
-        ordinal = int(scalar.name)
-        if not 1 <= ordinal <= len(names):
-            raise SqlError(f"position {ordinal} is not in the select list", hint=f"it has {len(names)} columns")
-        return ordinal - 1
-    if isinstance(scalar, exp.Column) and not scalar.table:
-        matches = [i for i, n in enumerate(names) if n.lower() == scalar.name.lower()]
-        return matches[0] if matches else None
-    return None
-
-
-def _order(item: exp.Expr, scalar: Scalar) -> Order:
-    return Order(scalar, bool(item.args.get("desc")), bool(item.args.get("nulls_first")))
+    orders = [order_of(item, bind(item.this)) for item in order.expressions]
+    return arrange(node, orders, cut, node.fields, env.fresh), names
 
 
 _SEVERAL_ROWS = (exp.Unnest, exp.Explode, exp.ExplodeOuter, exp.Posexplode, exp.Inline, exp.GenerateSeries)
@@ -114,54 +101,85 @@ class _Select:
     """Builds one SELECT, clause by clause in the order in which SQL evaluates them."""
 
     def __init__(self, tree: exp.Select, env: Env, outer: Scope | None, top: bool) -> None:
-        self.tree, self.env, self.top = tree, env, top
+        self.tree, self.env, self.top = without_names(tree), env, top
         self.source = Source(env, outer)
 
     # ------------------------------------------------------------------ the clauses
     def build(self) -> Built:
+        self._bind()
+        if self.source.scope.captured:
+            raise UnsupportedError("a column of the query around, inside a query in FROM", position_of(self.tree))
+        return self._finish()
+
+    def _bind(self) -> None:
+        """FROM, and every scalar of the other clauses with its names resolved."""
         self._refuse()
         self.source.read(self.tree)
         if where := self.tree.args.get("where"):
             if contains_aggregate(where):
                 raise SqlError("WHERE cannot contain an aggregate", position_of(where), "use HAVING")
-            self.source.filter(self.source.bind(where.this))
+            self.source.where(where.this)
         items = self._select_items()
-        names = [name for name, _ in items]
-        scalars = [scalar for _, scalar in items]
-        having = self.tree.args.get("having")
-        having_scalar = self.source.bind(self._unalias(having.this, names, scalars)) if having else None
-        order_items = self._order_items(names, scalars)
-        if self.tree.args.get("group") or having or any(contains_aggregate(s) for s in scalars):
-            scalars, having_scalar, order_items = self._aggregate(names, scalars, having_scalar, order_items)
+        self.names = [name for name, _ in items]
+        self.parts = self._bind_parts([scalar for _, scalar in items])
+
+    def _bind_parts(self, scalars: list[Scalar]) -> _Parts:
+        def bound(clause: str) -> Scalar | None:
+            found = self.tree.args.get(clause)
+            return self.source.bind(self._unalias(found.this, self.names, scalars)) if found else None
+
+        once = self.tree.args.get("distinct")
+        on = once.args.get("on") if once is not None else None
+        by = [self._unalias(e, self.names, scalars) for e in on.expressions] if on else []
+        return _Parts(
+            scalars,
+            bound("having"),
+            bound("qualify"),
+            self._order_items(self.names, scalars, bool(on)),
+            self._group_keys(self.tree.args.get("group"), self.names, scalars),
+            [self.source.bind(e) for e in by],
+        )
+
+    @property
+    def _grouped(self) -> bool:
+        parts = self.parts
+        return (
+            bool(self.tree.args.get("group")) or parts.having is not None or any(map(contains_aggregate, parts.all()))
+        )
+
+    def _finish(self) -> Built:
+        """What was bound, as a plan."""
+        names, parts = self.names, self.parts
+        self.source.settle()
+        if self._grouped:
+            self._aggregate(parts)
         self.source.attach()
-        if having_scalar is not None:
-            self.source.filter(having_scalar)
-        node = self._project(names, scalars)
-        distinct = self.tree.args.get("distinct")
-        if distinct is not None and distinct.args.get("on"):
-            raise UnsupportedError("DISTINCT ON", position_of(distinct))
-        if distinct is not None:
-            node = _distinct(node, self.env)
-        return self._top_k(node, scalars, order_items, distinct is not None), names
+        if parts.having is not None:
+            self.source.filter(parts.having)
+        self._windows(parts)
+        if parts.on:
+            orders = [order_of(item, scalar) for item, scalar in parts.order]
+            self.source.node = first_of_each(self.source.node, tuple(parts.on), orders, self.env.fresh)
+        node = self._project(names, parts.select)
+        once = self.tree.args.get("distinct") is not None and not parts.on
+        if once:
+            node = distinct(node, self.env.fresh)
+        return self._top_k(node, parts, once), names
 
     def _refuse(self) -> None:
         """Clauses that have no node yet."""
         for clause, what in (
-            ("qualify", "QUALIFY"),
-            ("windows", "WINDOW"),
             ("pivots", "PIVOT"),
             ("sample", "TABLESAMPLE"),
             ("laterals", "LATERAL"),
             ("connect", "CONNECT BY"),
-            ("fetch", "FETCH"),
         ):
             if found := self.tree.args.get(clause):
                 where = found[0] if isinstance(found, list) else found
                 raise UnsupportedError(f"{what} has no incremental form yet", position_of(where))
-        for node in self.tree.find_all(exp.Window, *_SEVERAL_ROWS):
+        for node in self.tree.find_all(*_SEVERAL_ROWS):
             if node.find_ancestor(exp.Query) is self.tree:
-                what = "window functions have" if isinstance(node, exp.Window) else f"{node.key.upper()} has"
-                raise UnsupportedError(f"{what} no incremental form yet", position_of(node))
+                raise UnsupportedError(f"{node.key.upper()} has no incremental form yet", position_of(node))
 
     # ------------------------------------------------------------------ the select list
     def _select_items(self) -> list[tuple[str, Scalar]]:
@@ -213,19 +231,105 @@ class _Select:
         ]
 
     # ------------------------------------------------------------------ grouping
-    def _aggregate(
-        self, names: list[str], scalars: list[Scalar], having: Scalar | None, order: list[tuple[exp.Expr, Scalar]]
-    ) -> tuple[list[Scalar], Scalar | None, list[tuple[exp.Expr, Scalar]]]:
-        keys = self._group_keys(self.tree.args.get("group"), names, scalars)
-        everything = [*scalars, *(s for _, s in order), *([having] if having is not None else [])]
-        # A scalar subquery inside an aggregate or a key is an input of the grouping, any other comes after it.
-        self.source.attach(frozenset().union(*(columns_of(k) for k in keys), *map(columns_in_aggregates, everything)))
-        collector = AggregateCollector(self.env.fresh, keys, self.source.node, self.source.waiting)
-        scalars = [collector.rewrite(s) for s in scalars]
-        having = collector.rewrite(having) if having is not None else None
-        order = [(item, collector.rewrite(scalar)) for item, scalar in order]
+    def _aggregate(self, parts: _Parts) -> None:
+        # A subquery inside an aggregate or a key is an input of the grouping, any other comes after it.
+        self.source.attach(frozenset().union(*map(columns_of, parts.keys), *map(columns_in_aggregates, parts.all())))
+        collector = AggregateCollector(self.env.fresh, parts.keys, self.source.node, self.source.waiting)
+        parts.map(collector.rewrite)
+        self.source.rewrite_waiting(collector.rewrite)
         self.source.node = Aggregate(self.source.node, *collector.finish())
-        return scalars, having, order
+
+    def _windows(self, parts: _Parts) -> None:
+        """Window calls see the groups; QUALIFY sees the window calls."""
+        collector = WindowCollector(self.env.fresh, self.source.node)
+        parts.map(collector.take)
+        self.source.node = collector.over(self.source.node)
+        if parts.qualify is not None:
+            self.source.filter(parts.qualify)
+
+    # ------------------------------------------------------------------ as a subquery
+    def nested(self, theta: bool, values: bool) -> Nested:
+        self._bind()
+        if not values and cut_of(self.tree).keeps_all:
+            self.parts.order = []
+        source, captured = self.source, self.source.scope.captured
+        one_row = self._grouped and not self.tree.args.get("group")
+        if not captured and not one_row:
+            node, _ = self._finish()
+            return Nested(node, tuple(column(f.id) for f in node.fields))
+        if limit := self.tree.args.get("limit") or self.tree.args.get("offset"):
+            raise UnsupportedError("LIMIT in a correlated subquery or beside an aggregate", position_of(limit))
+        if self.parts.qualify is not None or self.parts.on or any(s.find(exp.Window) for s in self.parts.all()):
+            raise UnsupportedError("a window in a correlated subquery or beside an aggregate", position_of(self.tree))
+        self._check_aggregates_are_own(captured)
+        links = correlating(source.tests, captured)
+        if theta and not self._grouped and not captured & (self._read(values) | source.links):
+            source.tests = [t for t in source.tests if not any(t is link for link in links)]
+            source.settle()
+            source.attach()
+            return Nested(source.node, tuple(self.parts.select), tuple(links))
+        return self._by_keys(links, one_row)
+
+    def _by_keys(self, links: list[Scalar], one_row: bool) -> Nested:
+        """Computed for every value that the columns of the query around may have, with those values as keys."""
+        source, parts, captured = self.source, self.parts, self.source.scope.captured
+        pairs = [pair for link in links if (pair := equated(link, captured)) is not None]
+        known = {p.outer.name: p.inner for p in pairs if isinstance(p.outer, exp.Column)}
+        domain = None
+        if len(pairs) == len(links) and not captured & self._read(True) and captured & source.links <= known.keys():
+            source.tests = [t for t in source.tests if not any(t is link for link in links)]
+            self._let(known)
+        else:
+            fields = tuple(Field(self.env.fresh("outer")) for _ in captured)
+            ids = sorted(captured)
+            domain = Domain(Values((), fields), tuple(map(column, ids)))
+            self._let({i: column(f.id) for i, f in zip(ids, fields, strict=True)})
+            source.node = Join(domain.stand_in, source.node)
+            pairs = [Equated(exp.NullSafeEQ, column(i), column(f.id)) for i, f in zip(ids, fields, strict=True)]
+        parts.keys += [p.inner for p in pairs]
+        source.settle()
+        keys = [p.inner for p in pairs]
+        if self._grouped:
+            self._aggregate(parts)
+            keys = parts.keys[len(parts.keys) - len(pairs) :]
+        if one_row and pairs and source.waiting:
+            raise UnsupportedError("a subquery over a correlated aggregate", position_of(self.tree))
+        source.attach()
+        if one_row:
+            parts.map(lambda s: substitute(s, zero_counts(source.node)) if pairs else s)
+        elif parts.having is not None:
+            source.filter(parts.having)
+        outputs = parts.select
+        if self.tree.args.get("distinct") is not None and not one_row:
+            named = [Named(Field(self.env.fresh("value")), s) for s in (*outputs, *keys)]
+            source.node = distinct(Project(source.node, tuple(named)), self.env.fresh)
+            columns: list[Scalar] = [column(f.id) for f in source.node.fields]
+            outputs, keys = columns[: len(outputs)], columns[len(outputs) :]
+        links = [p.kind(this=p.outer.copy(), expression=operand(key)) for p, key in zip(pairs, keys, strict=True)]
+        return Nested(source.node, tuple(outputs), tuple(links), domain, one_row, parts.having if one_row else None)
+
+    def _read(self, values: bool) -> frozenset[str]:
+        """Columns that the clauses after WHERE read."""
+        scalars = self.parts.all() if values or self._grouped else []
+        return frozenset().union(*map(columns_of, (*scalars, *self.parts.keys)))
+
+    def _let(self, mapping: Mapping[str, Scalar]) -> None:
+        """Give the columns of the query around their values."""
+
+        def rewrite(scalar: Scalar) -> Scalar:
+            return substitute(scalar, mapping)
+
+        self.parts.map(rewrite)
+        self.source.rewrite_tests(rewrite)
+        self.source.rewrite_waiting(rewrite)
+
+    def _check_aggregates_are_own(self, captured: set[str]) -> None:
+        for scalar in self.parts.all():
+            for call in scalar.find_all(exp.AggFunc):
+                if columns_of(call) and columns_of(call) <= captured:
+                    raise UnsupportedError(
+                        "an aggregate of the query around, inside a subquery", position_of(self.tree)
+                    )
 
     def _group_keys(self, group: exp.Expr | None, names: list[str], scalars: list[Scalar]) -> list[Scalar]:
         if group is None:
@@ -235,10 +339,10 @@ class _Select:
         if group.args.get("totals"):
             raise UnsupportedError("GROUP BY WITH TOTALS has no incremental form", position_of(group))
         if group.args.get("all"):
-            return [s for s in scalars if not contains_aggregate(s)]
+            return [s for s in scalars if not contains_aggregate(s) and not s.find(exp.Window)]
         keys: list[Scalar] = []
         for item in group.expressions:
-            at = _output_index(item, names)
+            at = output_index(item, names)
             if at is not None and (isinstance(item, exp.Literal) or not self.source.scope.can_resolve(item)):
                 key = scalars[at]
             else:
@@ -258,64 +362,69 @@ class _Select:
             ),
         )
 
-    def _order_items(self, names: list[str], scalars: list[Scalar]) -> list[tuple[exp.Expr, Scalar]]:
-        """ORDER BY of a query that is not the outermost says nothing, unless a LIMIT follows."""
+    def _order_items(self, names: list[str], scalars: list[Scalar], needed: bool) -> list[tuple[exp.Expr, Scalar]]:
+        """ORDER BY of a query that is not the outermost says nothing, unless it decides which rows stay."""
         order = self.tree.args.get("order")
-        if limit := self.tree.args.get("limit") or self.tree.args.get("offset"):
-            if not self.top:
-                raise UnsupportedError("LIMIT inside a query has no incremental form yet", position_of(limit))
-            if not order:
-                raise NondeterministicError(
-                    "LIMIT without ORDER BY picks arbitrary rows", position_of(limit), "add ORDER BY"
-                )
-        if not order or not self.top:
+        if not order or (cut_of(self.tree).keeps_all and not self.top and not needed):
             return []
         items: list[tuple[exp.Expr, Scalar]] = []
         for item in order.expressions:
             if isinstance(item.this, exp.Column) and item.this.name.upper() == "ALL" and not item.this.table:
                 items += [(item, s) for s in scalars]
                 continue
-            at = _output_index(item.this, names)
+            at = output_index(item.this, names)
             scalar = scalars[at] if at is not None else self.source.bind(self._unalias(item.this, names, scalars))
             items.append((item, scalar))
         return items
 
-    def _top_k(self, node: Node, scalars: list[Scalar], order: list[tuple[exp.Expr, Scalar]], distinct: bool) -> Node:
-        if not order:
+    def _top_k(self, node: Node, parts: _Parts, once: bool) -> Node:
+        cut = cut_of(self.tree)
+        if not parts.order or (cut.keeps_all and not self.top):
             return node
         orders: list[Order] = []
         extra: list[Named] = []
-        for item, scalar in order:
-            at = next((i for i, s in enumerate(scalars) if s == scalar), None)
+        for item, scalar in parts.order:
+            at = next((i for i, s in enumerate(parts.select) if s == scalar), None)
             if at is not None:
-                orders.append(_order(item, column(node.fields[at].id)))
-            elif distinct:
+                orders.append(order_of(item, column(node.fields[at].id)))
+            elif once:
                 raise SqlError("with DISTINCT, ORDER BY can only use columns of the select list", position_of(item))
             else:
                 hidden = Named(Field(self.env.fresh("sort")), scalar)
                 extra.append(hidden)
-                orders.append(_order(item, column(hidden.field.id)))
-        limit, offset = (_count(self.tree.args.get(a)) for a in ("limit", "offset"))
-        # Ties: the remaining columns decide, so that equal inputs give equal rows.
-        ties = tuple(Order(column(f.id)) for f in node.fields) if limit is not None or offset else ()
+                orders.append(order_of(item, column(hidden.field.id)))
         if not extra:
-            return TopK(node, (*orders, *ties), limit, offset or 0)
+            return arrange(node, orders, cut, node.fields, self.env.fresh)
         assert isinstance(node, Project)
         wide = Project(node.input, (*node.outputs, *extra))
-        top = TopK(wide, (*orders, *ties), limit, offset or 0)
+        top = arrange(wide, orders, cut, node.fields, self.env.fresh)
         return Project(top, tuple(Named(f, column(f.id)) for f in node.fields))
 
 
-def _count(clause: exp.Expr | None) -> int | None:
-    if clause is None:
-        return None
-    value = clause.expression
-    plain = all(not v for k, v in clause.args.items() if k != "expression")  # no PERCENT, no WITH TIES
-    if not plain or not isinstance(value, exp.Literal) or value.is_string or not value.name.isdigit():
-        raise UnsupportedError(
-            "LIMIT and OFFSET other than whole numbers have no incremental form yet", position_of(clause)
-        )
-    return int(value.name)
+@dataclass(slots=True)
+class _Parts:
+    """The scalars of a SELECT that are computed after FROM and WHERE."""
+
+    select: list[Scalar]
+    having: Scalar | None
+    qualify: Scalar | None
+    order: list[tuple[exp.Expr, Scalar]]
+    keys: list[Scalar]
+    """Of GROUP BY."""
+    on: list[Scalar]
+    """Of DISTINCT ON."""
+
+    def all(self) -> list[Scalar]:
+        single = [s for s in (self.having, self.qualify) if s is not None]
+        return [*self.select, *single, *(s for _, s in self.order), *self.on]
+
+    def map(self, rewrite: Callable[[Scalar], Scalar]) -> None:
+        self.select = [rewrite(s) for s in self.select]
+        self.having = rewrite(self.having) if self.having is not None else None
+        self.qualify = rewrite(self.qualify) if self.qualify is not None else None
+        self.order = [(item, rewrite(s)) for item, s in self.order]
+        self.keys = [rewrite(s) for s in self.keys]
+        self.on = [rewrite(s) for s in self.on]
 
 
 def scalar_type(scalar: Scalar, types: dict[str, str]) -> str:

@@ -31,7 +31,11 @@ class Scope:
     merged: dict[str, str] = field(default_factory=dict)
     hidden: set[str] = field(default_factory=set)
     """Ids of the right-hand copies of USING columns: reachable by alias, not by star or bare name."""
+    shown: dict[str, str] = field(default_factory=dict)
+    """What `*` and a bare name give in place of a left-hand USING column, where it is another one."""
     outer: Scope | None = None
+    captured: set[str] = field(default_factory=set)
+    """Ids of columns of the query around that were used in here."""
 
     def add(self, relation: Relation, node: exp.Expr) -> None:
         if any(r.alias.lower() == relation.alias.lower() for r in self.relations):
@@ -39,6 +43,17 @@ class Scope:
                 f"table name {relation.alias!r} is used twice", position_of(node), "give one of them an alias"
             )
         self.relations.append(relation)
+
+    def merge(self, name: str, left: str, right: str, merged: str) -> None:
+        """Make one column of the two that USING names."""
+        self.merged[name.lower()] = merged
+        self.hidden.add(right)
+        first = next((i for i, shown in self.shown.items() if shown == left), left)
+        if merged != first:
+            self.shown[first] = merged
+
+    def shown_as(self, column_id: str) -> str:
+        return self.shown.get(column_id, column_id)
 
     def resolve(self, column: exp.Column) -> str:
         """The id a column name stands for."""
@@ -56,7 +71,9 @@ class Scope:
                 f"write {' or '.join(f'{o}.{name}' for o in owners)}",
             )
         if self.outer is not None and self.outer.can_resolve(column):
-            raise UnsupportedError("correlated subquery", position_of(column))
+            found_outside = self.outer.resolve(column)
+            self.captured.add(found_outside)
+            return found_outside
         if table and not any(r.alias.lower() == table.lower() for r in self.relations):
             aliases = [r.alias for r in self.relations]
             raise SqlError(
@@ -88,4 +105,8 @@ class Scope:
         if not owners:
             raise SqlError(f"there is no table {table!r} here", position_of(node))
         for relation in owners:
-            yield from ((n, i) for n, i in relation.columns if table or i not in self.hidden)
+            for name, column_id in relation.columns:
+                if table:
+                    yield name, column_id
+                elif column_id not in self.hidden:
+                    yield name, self.shown_as(column_id)

@@ -9,14 +9,24 @@ from sqlglot import exp
 
 from viewkeep.catalog import Catalog, Kind, Table
 from viewkeep.errors import CatalogError, SqlError, UnsupportedError
-from viewkeep.plan.nodes import Field, Filter, Fresh, Join, Node, Scan, Values
-from viewkeep.plan.scalars import Scalar, column
-from viewkeep.sql.aggregates import contains_aggregate
+from viewkeep.plan.nodes import Field, Filter, Fresh, Join, JoinKind, Named, Node, Project, Scan, Values, types_of
+from viewkeep.plan.scalars import Scalar, column, columns_of, conjoin, conjuncts, operand
 from viewkeep.sql.determinism import check_deterministic
 from viewkeep.sql.parse import position_of
 from viewkeep.sql.references import definition_of
 from viewkeep.sql.scope import Relation, Scope
 from viewkeep.sql.statements import table_name
+from viewkeep.sql.subquery import (
+    Joined,
+    Nested,
+    Pending,
+    exists_as_value,
+    in_as_value,
+    linked,
+    null_rows,
+    presence,
+    value_of,
+)
 
 Built = tuple[Node, list[str]]
 """A plan and the user-visible names of its columns."""
@@ -27,7 +37,9 @@ class Env:
     """What is the same for a query and its subqueries."""
 
     build: Callable[[exp.Expr, Env, Scope | None], Built]
-    """Plans a nested query."""
+    """Plans a query in FROM."""
+    nest: Callable[[exp.Expr, Env, Scope, bool, bool], Nested]
+    """Plans a subquery; the flags say whether any predicate may link it, and whether its values matter."""
     catalog: Catalog
     dialect: str
     fresh: Fresh
@@ -48,13 +60,30 @@ class Env:
         return env
 
 
+_KINDS = {
+    ("", ""): JoinKind.INNER,
+    ("", "INNER"): JoinKind.INNER,
+    ("", "CROSS"): JoinKind.INNER,
+    ("LEFT", ""): JoinKind.LEFT,
+    ("RIGHT", ""): JoinKind.LEFT,
+    ("FULL", ""): JoinKind.FULL,
+    ("", "SEMI"): JoinKind.SEMI,
+    ("", "ANTI"): JoinKind.ANTI,
+    ("LEFT", "SEMI"): JoinKind.SEMI,
+    ("LEFT", "ANTI"): JoinKind.ANTI,
+}
+"""By side and kind as they are written; a right join is a left join with its sides swapped."""
+
+
 class Source:
     """Grows as the clauses of a SELECT are read: `node` holds all rows so far, `scope` their names."""
 
     def __init__(self, env: Env, outer: Scope | None) -> None:
         self.env, self.scope = env, Scope(outer=outer)
         self.node: Node = Values(((exp.Literal.number(1),),), (Field("one", "INTEGER"),))  # SELECT without FROM
-        self._one_row: list[Node] = []
+        self.tests: list[Scalar | Pending] = []
+        """What WHERE and inner joins ask, not applied yet."""
+        self._waiting: list[Pending] = []
 
     def read(self, tree: exp.Select) -> None:
         """FROM and its joins."""
@@ -134,57 +163,132 @@ class Source:
 
     def _join(self, join: exp.Join) -> None:
         side, kind, method = (str(join.args.get(a) or "").upper() for a in ("side", "kind", "method"))
-        if side or kind not in ("", "INNER", "CROSS") or method not in ("", "NATURAL"):
+        how = _KINDS.get((side, "" if kind == "OUTER" else kind))
+        if how is None or method not in ("", "NATURAL"):
             words = " ".join(w for w in (method, side, kind) if w)
             raise UnsupportedError(f"{words} JOIN has no incremental form yet", position_of(join))
-        known = len(self.scope.relations)
-        self.node = Join(self.node, self._joined(join.this))
+        known, left, asked = len(self.scope.relations), self.node, len(self.tests)
+        right = self._joined(join.this)
         shared = [i.name for i in join.args.get("using") or ()]
         if method == "NATURAL":
             shared = self._common_names(known)
-        for name in shared:
-            self._merge(name, known, join)
+        merging = [self._merging(name, known, join) for name in shared]
+        condition: list[Scalar] = [exp.EQ(this=column(a), expression=column(b)) for _, a, b in merging]
         if on := join.args.get("on"):
-            self.filter(self.bind(on))
+            condition.append(self.bind(on))
+        if how is JoinKind.INNER:
+            self.node = Join(left, right)
+            self._ask(condition)
+        elif self._waiting or self.scope.captured & frozenset().union(*map(columns_of, condition)):
+            raise UnsupportedError(
+                "a subquery or an outer reference in the condition of an outer join", position_of(join)
+            )
+        elif len(self.tests) > (asked if side != "RIGHT" and how is not JoinKind.FULL else 0):
+            # Asked later it would also drop rows that stand beside NULLs.
+            raise UnsupportedError("a subquery or an outer reference in a join below an outer join", position_of(join))
+        elif side == "RIGHT":
+            self.node = Join(right, left, conjoin(condition), JoinKind.LEFT)
+        else:
+            self.node = Join(left, right, conjoin(condition), how)
+        if not how.keeps_right:
+            del self.scope.relations[known:]  # its columns are not in the result
+            return
+        for name, a, b in merging:
+            self._merge(name, a, b, side)
 
     def _common_names(self, known: int) -> list[str]:
         left = {n.lower() for r in self.scope.relations[:known] for n, _ in r.columns}
         right = (n for r in self.scope.relations[known:] for n, i in r.columns if i not in self.scope.hidden)
         return [n for n in right if n.lower() in left]
 
-    def _merge(self, name: str, known: int, join: exp.Join) -> None:
-        """A USING column: one column for both sides, equal by the join itself."""
-        lefts = [i for r in self.scope.relations[:known] for i in r.find(name) if i not in self.scope.hidden]
-        rights = [i for r in self.scope.relations[known:] for i in r.find(name) if i not in self.scope.hidden]
+    def _merging(self, name: str, known: int, join: exp.Join) -> tuple[str, str, str]:
+        """The two columns that a USING column stands for."""
+        scope = self.scope
+        lefts, rights = (
+            list(dict.fromkeys(scope.shown_as(i) for r in side for i in r.find(name) if i not in scope.hidden))
+            for side in (scope.relations[:known], scope.relations[known:])
+        )
         if len(lefts) > 1 or len(rights) > 1:
             raise SqlError(f"column {name!r} in USING is ambiguous on one side", position_of(join))
         if not lefts or not rights:
             raise SqlError(f"column {name!r} in USING is not on both sides", position_of(join))
-        self.scope.merged[name.lower()] = lefts[0]
-        self.scope.hidden.add(rights[0])
-        self.filter(exp.EQ(this=column(lefts[0]), expression=column(rights[0])))
+        return name, lefts[0], rights[0]
+
+    def _merge(self, name: str, left: str, right: str, side: str) -> None:
+        """One column for both sides: that of the side whose rows are all there, or what either has."""
+        merged = {"RIGHT": right}.get(side, left)
+        if side == "FULL":
+            types = types_of(self.node)
+            same = types[left] if types[left] == types[right] else "UNKNOWN"
+            either = exp.Coalesce(this=column(left), expressions=[column(right)])
+            field = Field(self.env.fresh(name), same)
+            passed = tuple(Named(f, column(f.id)) for f in self.node.fields)
+            self.node, merged = Project(self.node, (*passed, Named(field, either))), field.id
+        self.scope.merge(name, left, right, merged)
+
+    # ------------------------------------------------------------------ predicates
+    def where(self, tree: exp.Expr) -> None:
+        """Remember what a WHERE clause asks; subqueries that it asks directly become semi and anti joins."""
+        for part in conjuncts(tree):
+            self.tests += self._tests(part)
+
+    def _ask(self, predicates: list[Scalar]) -> None:
+        """Apply what can be applied at once."""
+        for predicate in predicates:
+            if columns_of(predicate) & (self.waiting | self.scope.captured):
+                self.tests.append(predicate)
+            else:
+                self.node = Filter(self.node, predicate)
+
+    def settle(self) -> None:
+        """Apply what was asked so far: plain predicates first, which make the rest smaller."""
+        tests, self.tests = self.tests, []
+        later: list[Scalar] = []
+        joins: list[Pending] = []
+        for test in tests:
+            if isinstance(test, Pending):
+                joins.append(test)
+            elif columns_of(test) & self.waiting:
+                later.append(test)
+            else:
+                self.node = Filter(self.node, test)
+        for join in joins:
+            self.node = join.joined_to(self.node)
+        for test in later:
+            self.filter(test)
 
     def filter(self, predicate: Scalar) -> None:
-        self.attach()
+        self.attach(columns_of(predicate))
         self.node = Filter(self.node, predicate)
 
     def attach(self, used: frozenset[str] | None = None) -> None:
-        """Pair with the scalar subqueries bound so far, or those of them whose column is used.
-
-        A global aggregate has exactly one row: pairing with it neither drops nor repeats anything.
-        """
-        for node in list(self._one_row):
-            if used is None or node.fields[0].id in used:
-                self.node = Join(self.node, node)
-                self._one_row.remove(node)
+        """Join the subqueries bound so far, or those of them whose columns are used."""
+        for pending in list(self._waiting):
+            if used is None or pending.ids & used:
+                self.node = pending.joined_to(self.node)
+                self._waiting.remove(pending)
 
     @property
     def waiting(self) -> frozenset[str]:
-        """Columns of scalar subqueries that are not attached yet."""
-        return frozenset(node.fields[0].id for node in self._one_row)
+        """Columns of subqueries that are not attached yet."""
+        return frozenset().union(*(p.ids for p in self._waiting))
 
+    @property
+    def links(self) -> frozenset[str]:
+        """Columns that subqueries wait for."""
+        pending = [*self._waiting, *(t for t in self.tests if isinstance(t, Pending))]
+        return frozenset().union(*(p.reads for p in pending))
+
+    def rewrite_waiting(self, rewrite: Callable[[Scalar], Scalar]) -> None:
+        """Let subqueries that are not attached yet refer to other columns."""
+        self._waiting = [p.rewritten(rewrite) for p in self._waiting]
+
+    def rewrite_tests(self, rewrite: Callable[[Scalar], Scalar]) -> None:
+        self.tests = [t.rewritten(rewrite) if isinstance(t, Pending) else rewrite(t) for t in self.tests]
+
+    # ------------------------------------------------------------------ scalars
     def bind(self, scalar: exp.Expr) -> Scalar:
-        """Names → ids; an uncorrelated scalar aggregate subquery → a column of a one-row join."""
+        """Names → ids; a subquery → a scalar over the columns of a join that waits to be attached."""
 
         def swap(node: exp.Expr) -> exp.Expr:
             match node:
@@ -193,15 +297,19 @@ class Source:
                     bound.meta["bound"] = True
                     return bound
                 case exp.Exists():
-                    raise UnsupportedError("EXISTS has no incremental form yet", position_of(node))
+                    return self._wait(exists_as_value(self._nested(node.this, values=False), self.env.fresh))
                 case exp.In() if node.args.get("query"):
-                    raise UnsupportedError("IN (subquery) has no incremental form yet", position_of(node))
+                    return self._in(node.this, node.args["query"])
+                case exp.EQ(expression=exp.Any(this=exp.Query() as query)):
+                    return self._in(node.this, query)
+                case exp.NEQ(expression=exp.All(this=exp.Query() as query)):
+                    return exp.Not(this=self._in(node.this, query))
                 case exp.Any() | exp.All() if isinstance(node.this, exp.Query):
-                    raise UnsupportedError(
-                        "ANY and ALL over a subquery have no incremental form yet", position_of(node)
-                    )
+                    raise UnsupportedError("ANY and ALL inside an expression", position_of(node))
                 case exp.Subquery() | exp.Select():
-                    return self._scalar_subquery(node)
+                    nested = self._nested(node)
+                    self._one_column(nested, node)
+                    return self._wait(value_of(nested, self.env.fresh))
             return node
 
         bound = scalar.copy().transform(swap)
@@ -209,20 +317,105 @@ class Source:
             node.meta.pop("bound", None)
         return bound
 
-    def _scalar_subquery(self, tree: exp.Expr) -> Scalar:
+    def _wait(self, joined: Joined) -> Scalar:
+        pending, scalar = joined
+        self._waiting += pending
+        return operand(scalar)
+
+    def _in(self, wanted: exp.Expr, query: exp.Expr) -> Scalar:
+        nested = self._nested(query)
+        if isinstance(wanted, exp.Tuple):
+            raise UnsupportedError("IN over several columns inside an expression", position_of(wanted))
+        self._one_column(nested, query)
+        scalar = self.bind(wanted)
+        return self._wait(self._in_value(scalar, nested))
+
+    def _in_value(self, wanted: Scalar, nested: Nested) -> Joined:
+        if not nested.one_row:
+            return in_as_value(wanted, nested, self.env.fresh)
+        pending, value = value_of(replace(nested, present=None), self.env.fresh)
+        same: Scalar = exp.EQ(this=operand(wanted), expression=operand(value))
+        if nested.present is None:
+            return pending, same
+        return pending, exp.Case(ifs=[exp.If(this=nested.present.copy(), true=same)], default=exp.false())
+
+    def _one_column(self, nested: Nested, tree: exp.Expr) -> None:
+        if len(nested.outputs) != 1:
+            raise SqlError(f"a subquery here gives one column, not {len(nested.outputs)}", position_of(tree))
+
+    def _nested(self, tree: exp.Expr, theta: bool = False, values: bool = True) -> Nested:
         query = tree.unnest() if isinstance(tree, exp.Subquery) else tree
-        plain = isinstance(query, exp.Select) and not any(
-            query.args.get(a) for a in ("group", "having", "limit", "distinct")
-        )
-        if not plain or not any(contains_aggregate(e) for e in query.expressions):
-            raise UnsupportedError("a scalar subquery that may give no row or several", position_of(query))
-        node, names = self.env.build(query, self.env, self.scope)
-        if len(names) != 1:
-            raise SqlError(f"a scalar subquery gives one column, not {len(names)}", position_of(query))
-        self._one_row.append(node)
-        bound = column(node.fields[0].id)
-        bound.meta["bound"] = True
-        return bound
+        return self.env.nest(query, self.env.with_ctes(tree), self.scope, theta, values)
+
+    # ------------------------------------------------------------------ subqueries that a WHERE clause asks directly
+    def _tests(self, part: Scalar) -> list[Scalar | Pending]:
+        inner, negated = part, False
+        while isinstance(inner, exp.Not | exp.Paren):
+            negated ^= isinstance(inner, exp.Not)
+            inner = inner.this
+        match inner:
+            case exp.Exists():
+                return self._exists_tests(inner.this, negated)
+            case exp.In() if inner.args.get("query"):
+                return self._in_tests(inner.this, inner.args["query"], negated)
+            case exp.EQ(expression=exp.Any(this=exp.Query() as query)):
+                return self._in_tests(inner.this, query, negated)
+            case exp.NEQ(expression=exp.All(this=exp.Query() as query)):
+                return self._in_tests(inner.this, query, not negated)
+            case exp.Binary(expression=exp.Any() | exp.All()) if isinstance(inner.expression.this, exp.Query):
+                return self._comparing_tests(inner, negated)
+            case _:
+                return [self.bind(part)]
+
+    def _exists_tests(self, query: exp.Expr, negated: bool) -> list[Scalar | Pending]:
+        nested = self._nested(query, theta=True, values=False)
+        if nested.one_row:
+            there = self._wait(presence(nested))
+            return [exp.Not(this=there) if negated else there]
+        return [linked(nested, JoinKind.ANTI if negated else JoinKind.SEMI)]
+
+    def _in_tests(self, wanted: exp.Expr, query: exp.Expr, negated: bool) -> list[Scalar | Pending]:
+        nested = self._nested(query, theta=not negated)
+        parts = [self.bind(w) for w in (wanted.expressions if isinstance(wanted, exp.Tuple) else [wanted])]
+        if len(parts) != len(nested.outputs):
+            raise SqlError(f"IN compares {len(parts)} with {len(nested.outputs)} columns", position_of(query))
+        if nested.one_row and len(parts) == 1:
+            same = self._wait(self._in_value(parts[0], nested))
+            return [exp.Not(this=same) if negated else same]
+        if nested.one_row:
+            raise UnsupportedError("IN over several columns of one row", position_of(query))
+        equal = [exp.EQ(this=operand(w), expression=operand(o)) for w, o in zip(parts, nested.outputs, strict=True)]
+        if not negated:
+            return [linked(nested, JoinKind.SEMI, *equal)]
+        if len(parts) > 1:
+            # Not certainly different from any row: what compares as NULL is not.
+            return [linked(nested, JoinKind.ANTI, _unless_false(exp.and_(*equal)))]
+        nulls, some, has_null = null_rows(nested, self.env.fresh)
+        self._waiting.append(nulls)
+        known = exp.Not(this=exp.Is(this=operand(parts[0]), expression=exp.Null()))
+        fits = exp.or_(exp.Not(this=some), exp.and_(known, exp.Not(this=has_null)))
+        return [linked(nested, JoinKind.ANTI, *equal), fits]
+
+    def _comparing_tests(self, comparison: exp.Binary, negated: bool) -> list[Scalar | Pending]:
+        """x > ANY (…): some row for which it is true. x > ALL (…): no row for which it is not."""
+        quantified = comparison.expression
+        nested = self._nested(quantified.this, theta=True)
+        self._one_column(nested, quantified.this)
+        if nested.one_row:
+            raise UnsupportedError("ANY and ALL over an aggregate without GROUP BY", position_of(comparison))
+        left, right = operand(self.bind(comparison.this)), operand(nested.outputs[0])
+        holds = type(comparison)(this=left, expression=right)
+        if isinstance(quantified, exp.Any):
+            kind, asked = (JoinKind.ANTI, _unless_false(holds)) if negated else (JoinKind.SEMI, holds)
+        else:
+            fails = exp.Not(this=exp.paren(holds))
+            kind, asked = (JoinKind.SEMI, fails) if negated else (JoinKind.ANTI, _unless_false(fails))
+        return [linked(nested, kind, asked)]
+
+
+def _unless_false(predicate: Scalar) -> Scalar:
+    """True also where the predicate is NULL."""
+    return exp.Coalesce(this=predicate, expressions=[exp.true()])
 
 
 def constant_rows(tree: exp.Values, env: Env) -> Built:

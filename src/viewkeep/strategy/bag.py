@@ -7,6 +7,7 @@ from viewkeep.incremental.weighted import Context, Weighted, keep, to_units
 from viewkeep.plan.nodes import Project, State, scans
 from viewkeep.strategy.layout import BagLayout
 from viewkeep.strategy.logged import append_rows, stage_change, staged
+from viewkeep.strategy.partitioned import partition_change
 from viewkeep.strategy.program import Program, Step, TakeOut
 
 
@@ -17,6 +18,9 @@ def refresh_bag(layout: BagLayout, context: Context, append_only: bool) -> Progr
     leaves the view. With one delta there is nothing to cancel either; with more, the old state that
     one branch reads (new minus changes) takes back what another has counted.
     """
+    if layout.partition is not None:
+        found = partition_change(layout.contents, layout.partition, layout.scan(), context)
+        return Program("classical", apply_rows(layout, found))
     change = delta(layout.contents, context)
     assert change is not None
     if append_only:

@@ -10,13 +10,28 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from viewkeep.catalog import Catalog, TableName
-from viewkeep.errors import SqlError, UnsupportedError
+from viewkeep.errors import SqlError
 from viewkeep.incremental.reproducible import reproducible
+from viewkeep.incremental.weighted import keep
 from viewkeep.plan.keys import keys_of
-from viewkeep.plan.nodes import Aggregate, Field, Filter, Fresh, Named, Node, Project, Query, Scan, TopK, walk
+from viewkeep.plan.nodes import (
+    Aggregate,
+    Field,
+    Filter,
+    Fresh,
+    Named,
+    Node,
+    Project,
+    Query,
+    Repeat,
+    Scan,
+    TopK,
+    inputs_of,
+)
 from viewkeep.plan.scalars import column
 from viewkeep.strategy import names
 from viewkeep.strategy.components import State, from_rows, state_of
+from viewkeep.strategy.partitioned import Partition, partition_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +72,8 @@ class BagLayout(Layout):
 
     key: tuple[str, ...] | None
     key_reason: str
+    partition: Partition | None = None
+    """Where the top is a window: how the rows of an affected partition are found."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,25 +106,32 @@ def layout_of(view: TableName, query: Query, catalog: Catalog, fresh: Fresh) -> 
     for name in query.names:
         if name.lower().startswith(names.RESERVED):
             raise SqlError(f"column name {name!r} is reserved for viewkeep", hint="give it an alias with AS")
-    root, top = query.root, _core(query.root)
-    core = replace(top, input=reproducible(top.input)) if isinstance(top, Aggregate) else reproducible(top)
-    limited = any(isinstance(n, TopK) and (n.limit is not None or n.offset) for n in walk(query.root))
-    if any(isinstance(n, TopK) for n in walk(core)):
-        raise UnsupportedError("LIMIT below an aggregate or a join has no incremental form yet")
-    if isinstance(core, Aggregate):
-        state = state_of(core, fresh)
-        raw, stored = from_rows(core, state)
-        contents = Project(raw, stored)
-        fields = contents.fields
-        keys = tuple(Named(k.field, column(k.field.id)) for k in core.keys)
-        labels = _stored_names(core, state)
-        scan = Scan(names.backing(view), tuple(zip(fields, labels, strict=True)))
-        above = _swap(root, top, Project(scan, (*keys, *state.finals)))
-        return GroupLayout(view, query.names, fields, labels, contents, above, limited, core, state)
+    top = _core(query.root)
+    return _groups(view, query, top, fresh) if isinstance(top, Aggregate) else _rows(view, query, top, catalog)
+
+
+def _groups(view: TableName, query: Query, top: Aggregate, fresh: Fresh) -> GroupLayout:
+    core = replace(top, input=reproducible(top.input))
+    state = state_of(core, fresh)
+    raw, stored = from_rows(core, state)
+    contents = Project(raw, stored)
+    fields = contents.fields
+    keys = tuple(Named(k.field, column(k.field.id)) for k in core.keys)
+    labels = _stored_names(core, state)
+    scan = Scan(names.backing(view), tuple(zip(fields, labels, strict=True)))
+    above = _swap(query.root, top, Project(scan, (*keys, *state.finals)))
+    return GroupLayout(view, query.names, fields, labels, contents, above, _limited(query.root, top), core, state)
+
+
+def _rows(view: TableName, query: Query, top: Node, catalog: Catalog) -> BagLayout:
+    core, partition = partition_of(top)
+    if partition is None:
+        core = reproducible(core)
     # Stored under the names the user gave, where the core is the whole view; its sort columns otherwise.
     wanted = tuple(f.id for f in core.fields)
-    labels = query.names if core.fields == query.root.fields else tuple(_label(i, query) for i in wanted)
+    labels = tuple(_label(i, query) for i in wanted)
     scan = Scan(names.backing(view), tuple(zip(core.fields, labels, strict=True)))
+    seen = scan if core.fields == top.fields else Project(scan, keep(top.fields))
     key = next(iter(sorted(keys_of(core, catalog), key=lambda k: (len(k), sorted(k)))), None)
     label = dict(zip(wanted, labels, strict=True))
     return BagLayout(
@@ -116,10 +140,11 @@ def layout_of(view: TableName, query: Query, catalog: Catalog, fresh: Fresh) -> 
         core.fields,
         labels,
         core,
-        _swap(root, top, scan),
-        limited,
+        _swap(query.root, top, seen),
+        _limited(query.root, top),
         None if key is None else tuple(label[i] for i in sorted(key)),
         "no key of the result is known" if key is None else "every row is found by its key",
+        partition,
     )
 
 
@@ -133,11 +158,19 @@ def _stored_names(aggregate: Aggregate, state: State) -> tuple[str, ...]:
 def _core(root: Node) -> Node:
     """The topmost aggregate if only projections, filters and an order are above it; else what is below a LIMIT."""
     node, below_order = root, root
-    while isinstance(node, Project | Filter | TopK):
+    while isinstance(node, Project | Filter | Repeat | TopK):
         if isinstance(node, TopK):
             below_order = node.input
         node = node.input
     return node if isinstance(node, Aggregate) else below_order
+
+
+def _limited(root: Node, core: Node) -> bool:
+    """Whether a LIMIT is applied when the view is read."""
+    if root is core:
+        return False
+    cuts = isinstance(root, TopK) and (root.limit is not None or root.offset > 0)
+    return cuts or _limited(inputs_of(root)[0], core)
 
 
 def _label(column_id: str, query: Query) -> str:
@@ -150,12 +183,12 @@ def _label(column_id: str, query: Query) -> str:
 def _swap(root: Node, core: Node, stand_in: Node) -> Node:
     if root is core:
         return stand_in
-    assert isinstance(root, Project | Filter | TopK)
+    assert isinstance(root, Project | Filter | Repeat | TopK)
     return replace(root, input=_swap(root.input, core, stand_in))
 
 
 def _replace_scan(node: Node, stored: Node) -> Node:
     if isinstance(node, Scan):
         return stored
-    assert isinstance(node, Project | Filter | TopK)
+    assert isinstance(node, Project | Filter | Repeat | TopK)
     return replace(node, input=_replace_scan(node.input, stored))

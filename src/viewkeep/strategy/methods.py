@@ -1,13 +1,14 @@
 """For each operator of a view, the word for how it is maintained, and the reason where it is not *delta*.
 
-delta           the change of the output follows from the change of the input
-affected keys   only the groups that a change touches are computed, old and new
-recompute       the whole view, from scratch
+delta                        the change of the output follows from the change of the input
+affected keys                only the groups that a change touches are computed, old and new
+recompute of this operator   its whole result, old and new; what is above it gets the difference
 """
 
 from __future__ import annotations
 
-from viewkeep.plan.nodes import Aggregate, Node
+from viewkeep.incremental.window import window_chain
+from viewkeep.plan.nodes import Aggregate, Join, JoinKind, Node, TopK, Window, walk
 from viewkeep.strategy.components import Rule
 from viewkeep.strategy.layout import BagLayout, GroupLayout
 
@@ -18,9 +19,40 @@ _RULES = {
     Rule.RECOMPUTE: "this aggregate has no smaller state: affected groups are computed anew",
 }
 
+_JOINS = {
+    JoinKind.INNER: "delta",
+    JoinKind.LEFT: "affected keys: a change on the right can give a left row its first partner or take its last",
+    JoinKind.FULL: "affected keys: a change can give a row of the other side its first partner or take its last",
+    JoinKind.SEMI: "affected keys: a change on the right can give a left row its first partner or take its last",
+    JoinKind.ANTI: "affected keys: a change on the right can give a left row its first partner or take its last",
+}
+
+
+_RECOMPUTE = "recompute of this operator"
+
+
+def recomputed(root: Node, layout: BagLayout | GroupLayout) -> str | None:
+    """What is below *affected keys* in a view, if anything is."""
+    words = ((node, method_of(node, layout)) for node in walk(root))
+    return next((f"{type(n).__name__}: {word}" for n, word in words if word.startswith(_RECOMPUTE)), None)
+
+
+def _window(node: Window) -> str:
+    _, partition = window_chain(node)
+    if not partition:
+        return f"{_RECOMPUTE}: without PARTITION BY every row may change"
+    return "affected keys: a row's value follows from its partition, so whole partitions are computed anew"
+
 
 def method_of(node: Node, layout: BagLayout | GroupLayout) -> str:
     """The word for one node of the view's plan."""
+    if isinstance(node, Join):
+        return _JOINS[node.kind]
+    if isinstance(node, Window):
+        return _window(node)
+    if isinstance(node, TopK):
+        inside = any(isinstance(n, TopK) and n.fields == node.fields for n in walk(layout.contents))
+        return f"{_RECOMPUTE}: one row in can push another out" if inside else "applied when the view is read"
     if not isinstance(node, Aggregate):
         return "delta"
     if isinstance(layout, GroupLayout) and node.fields == layout.aggregate.fields:

@@ -13,7 +13,21 @@ from sqlglot import exp
 
 from viewkeep.catalog import TableName
 from viewkeep.incremental.weighted import Weighted, add, keep, negate, to_rows, to_units
-from viewkeep.plan.nodes import Aggregate, Field, Filter, Fresh, Join, JoinKind, Named, Node, Project, Scan, TopK, Union
+from viewkeep.plan.nodes import (
+    Aggregate,
+    Field,
+    Filter,
+    Fresh,
+    Join,
+    JoinKind,
+    Named,
+    Node,
+    Project,
+    Repeat,
+    Scan,
+    TopK,
+    Union,
+)
 from viewkeep.plan.scalars import Scalar, column, conjoin, integer, null_safe_equal
 from viewkeep.strategy import names
 from viewkeep.strategy.layout import BagLayout, GroupLayout
@@ -51,6 +65,8 @@ def _through(layout: BagLayout | GroupLayout, rows: Weighted) -> Weighted:
                 return Project(below, (*node.outputs, *keep(weight)))
             case Filter():
                 return Filter(carry(node.input), node.predicate)
+            case Repeat():
+                return Repeat(carry(node.input), node.times)
             case TopK():
                 return carry(node.input)
             case _:

@@ -13,6 +13,7 @@ from viewkeep.emit.statements import query_sql
 from viewkeep.engine.spark import DIALECT, translate
 from viewkeep.engine.table_format import LostHistory
 from viewkeep.errors import RefreshError
+from viewkeep.plan.ties import chooses
 from viewkeep.runtime.comparing import SHOWN, without_rounding
 from viewkeep.runtime.lake.sources import Sources
 from viewkeep.runtime.lake.stored import positions
@@ -78,7 +79,7 @@ def _expected(db: LakeDatabase, record: ViewRecord, stand_ins: dict[str, TableNa
     the view breaks them."""
     compiled, catalog = db.compiled(record), db.catalog()
     yield replace_tables(parse_one(record.query, DIALECT), catalog, stand_ins, DIALECT).sql(dialect=DIALECT)
-    if compiled.query is not None and compiled.layout.ordered:
+    if compiled.query is not None and chooses(compiled.query.root):
         tree = query_sql(compiled.query.root, compiled.layout.output, DIALECT)
         yield replace_tables(tree, catalog, stand_ins, DIALECT).sql(dialect=DIALECT)
 

@@ -20,6 +20,7 @@ from viewkeep.engine.protocol import Engine
 from viewkeep.incremental.old import old
 from viewkeep.incremental.weighted import Context, to_rows
 from viewkeep.plan.nodes import Field, Fresh, Scan
+from viewkeep.plan.ties import chooses
 from viewkeep.runtime.comparing import SHOWN, without_rounding
 from viewkeep.runtime.compiled import CompiledView
 from viewkeep.runtime.records import ViewRecord
@@ -94,10 +95,10 @@ def _as_seen(engine: Engine, source: Table) -> TableName:
 def _expected(
     record: ViewRecord, catalog: Catalog, stand_ins: dict[str, TableName], compiled: CompiledView, dialect: str
 ) -> Iterator[str]:
-    """The user's query over the stand-ins; after it, where a LIMIT may cut through ties, the query
-    with its ties broken as the view breaks them."""
+    """The user's query over the stand-ins; after it, where a LIMIT or a window may have to choose among
+    ties, the query with its ties broken as the view breaks them."""
     yield replace_tables(parse_one(record.query, dialect), catalog, stand_ins, dialect).sql(dialect=dialect)
-    if compiled.query is not None and compiled.layout.ordered:
+    if compiled.query is not None and chooses(compiled.query.root):
         tree = query_sql(compiled.query.root, compiled.layout.output, dialect)
         yield replace_tables(tree, catalog, stand_ins, dialect).sql(dialect=dialect)
 

@@ -1,0 +1,117 @@
+"""ORDER BY, LIMIT, OFFSET and FETCH: which rows of a finished result stay, and in which order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from viewkeep.errors import NondeterministicError, SqlError, UnsupportedError
+from viewkeep.plan.nodes import Field, Filter, Fresh, Named, Node, Order, Project, TopK, Window
+from viewkeep.plan.scalars import Scalar, column, conjoin, integer
+from viewkeep.sql.parse import position_of
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How many rows stay."""
+
+    limit: int | None = None
+    offset: int = 0
+    with_ties: bool = False
+
+    @property
+    def keeps_all(self) -> bool:
+        return self.limit is None and not self.offset
+
+
+def cut_of(tree: exp.Expr) -> Cut:
+    limit, offset = tree.args.get("limit"), tree.args.get("offset")
+    if (found := limit or offset) and not tree.args.get("order"):
+        raise NondeterministicError("LIMIT without ORDER BY picks arbitrary rows", position_of(found), "add ORDER BY")
+    if not isinstance(limit, exp.Fetch):
+        return Cut(_number(limit, "expression"), _number(offset, "expression") or 0)
+    options = limit.args.get("limit_options")
+    with_ties = options is not None and bool(options.args.get("with_ties"))
+    return Cut(_number(limit, "count"), _number(offset, "expression") or 0, with_ties)
+
+
+def _number(clause: exp.Expr | None, where: str) -> int | None:
+    if clause is None:
+        return None
+    value, options = clause.args.get(where), clause.args.get("limit_options")
+    percent = options is not None and options.args.get("percent")
+    if percent or not isinstance(value, exp.Literal) or value.is_string or not value.name.isdigit():
+        raise UnsupportedError(
+            "LIMIT and OFFSET other than whole numbers have no incremental form yet", position_of(clause)
+        )
+    return int(value.name)
+
+
+def without_limit(tree: exp.Select) -> exp.Select:
+    """A query that is only asked whether it has a row: a limit of one or more says nothing."""
+    limit = tree.args.get("limit")
+    value = limit.args.get("expression") if limit is not None else None
+    if tree.args.get("offset") or not isinstance(value, exp.Literal) or value.name == "0":
+        return tree
+    tree = tree.copy()
+    tree.set("limit", None)
+    return tree
+
+
+def order_of(item: exp.Expr, scalar: Scalar) -> Order:
+    return Order(scalar, bool(item.args.get("desc")), bool(item.args.get("nulls_first")))
+
+
+def output_index(scalar: exp.Expr, names: list[str]) -> int | None:
+    """The output column that an ordinal or a bare name means."""
+    if isinstance(scalar, exp.Literal) and not scalar.is_string:
+        ordinal = int(scalar.name)
+        if not 1 <= ordinal <= len(names):
+            raise SqlError(f"position {ordinal} is not in the select list", hint=f"it has {len(names)} columns")
+        return ordinal - 1
+    if isinstance(scalar, exp.Column) and not scalar.table:
+        matches = [i for i, n in enumerate(names) if n.lower() == scalar.name.lower()]
+        return matches[0] if matches else None
+    return None
+
+
+def arrange(node: Node, orders: list[Order], cut: Cut, visible: tuple[Field, ...], fresh: Fresh) -> Node:
+    """The rows in order, cut. Ties: the visible columns decide, so that equal inputs give equal rows."""
+    if cut.with_ties:
+        return TopK(_with_ties(node, orders, cut, fresh), tuple(orders))
+    ties = () if cut.keeps_all else tuple(Order(column(f.id)) for f in visible)
+    return TopK(node, (*orders, *ties), cut.limit, cut.offset)
+
+
+def _with_ties(node: Node, orders: list[Order], cut: Cut, fresh: Fresh) -> Node:
+    """FETCH FIRST n ROWS WITH TIES: all rows whose rank is at most n."""
+    rank, number = (Field(fresh(n), "BIGINT") for n in ("rank", "row_number"))
+    calls = [Named(rank, over(exp.Rank(), (), orders))]
+    last = integer(cut.offset + (cut.limit or 0))
+    kept: list[Scalar] = [exp.LTE(this=column(rank.id), expression=last)]
+    if cut.offset:
+        calls.append(Named(number, over(exp.RowNumber(), (), orders)))
+        kept.append(exp.GT(this=column(number.id), expression=integer(cut.offset)))
+    predicate = conjoin(kept)
+    assert predicate is not None
+    return Project(
+        Filter(Window(node, (), tuple(calls)), predicate), tuple(Named(f, column(f.id)) for f in node.fields)
+    )
+
+
+def first_of_each(node: Node, by: tuple[Scalar, ...], orders: list[Order], fresh: Fresh) -> Node:
+    """DISTINCT ON: the first row for each value of `by`."""
+    number = Field(fresh("row_number"), "BIGINT")
+    numbered = Window(node, by, (Named(number, over(exp.RowNumber(), by, orders)),))
+    return Filter(numbered, exp.EQ(this=column(number.id), expression=integer(1)))
+
+
+def over(function: Scalar, partition: tuple[Scalar, ...], orders: list[Order]) -> Scalar:
+    """`function OVER (PARTITION BY … ORDER BY …)`"""
+    ordered = [exp.Ordered(this=o.scalar.copy(), desc=o.descending, nulls_first=o.nulls_first) for o in orders]
+    return exp.Window(
+        this=function,
+        partition_by=[p.copy() for p in partition],
+        order=exp.Order(expressions=ordered) if ordered else None,
+    )

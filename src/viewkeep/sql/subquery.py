@@ -1,0 +1,260 @@
+"""A subquery as rows that can be joined to the query around it.
+
+Columns of the query around are free in a subquery until it is decided how they get in. Three ways:
+
+    pulled    predicates that use them become the join condition            EXISTS, IN
+    equated   l.k = s.k: the subquery is grouped by s.k for all l at once, and joined on it
+    domain    the distinct values of l.k are joined into the subquery, for any use of them
+
+In each of them what comes out is a plan without free columns, and links: predicates over its columns
+and those of the query around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from viewkeep.plan.nodes import (
+    Aggregate,
+    Field,
+    Fresh,
+    Join,
+    JoinKind,
+    Named,
+    Node,
+    Project,
+    Values,
+    inputs_of,
+    with_inputs,
+)
+from viewkeep.plan.scalars import Scalar, column, columns_of, conjoin, integer, operand, raise_error
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Domain:
+    """The distinct values of some columns of the query around; `stand_in` is where they go in the plan."""
+
+    stand_in: Values
+    values: tuple[Scalar, ...]
+
+    def into(self, node: Node, around: Node) -> Node:
+        keys = tuple(Named(f, s) for f, s in zip(self.stand_in.fields, self.values, strict=True))
+        rows = Aggregate(around, keys)
+
+        def visit(here: Node) -> Node:
+            if here is self.stand_in:
+                return rows
+            return with_inputs(here, tuple(visit(child) for child in inputs_of(here)))
+
+        return visit(node)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nested:
+    """A subquery that was planned."""
+
+    node: Node
+    outputs: tuple[Scalar, ...]
+    links: tuple[Scalar, ...] = ()
+    domain: Domain | None = None
+    one_row: bool = False
+    """An aggregate without GROUP BY: it has its row even where `node` has none, and `outputs` fit that."""
+    present: Scalar | None = None
+    """Whether that one row stays: its HAVING."""
+
+    @property
+    def correlated(self) -> bool:
+        return bool(self.links)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pending:
+    """A join with a subquery that waits until all that it is linked to is there."""
+
+    node: Node
+    kind: JoinKind
+    condition: tuple[Scalar, ...]
+    domain: Domain | None
+
+    @property
+    def ids(self) -> frozenset[str]:
+        return frozenset(f.id for f in self.node.fields)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Columns of the query around."""
+        of_domain = self.domain.values if self.domain else ()
+        return frozenset().union(*map(columns_of, (*self.condition, *of_domain))) - self.ids
+
+    def rewritten(self, rewrite: Callable[[Scalar], Scalar]) -> Pending:
+        domain = self.domain
+        if domain is not None:
+            domain = replace(domain, values=tuple(rewrite(s) for s in domain.values))
+        return replace(self, condition=tuple(rewrite(s) for s in self.condition), domain=domain)
+
+    def joined_to(self, around: Node) -> Node:
+        node = self.domain.into(self.node, around) if self.domain else self.node
+        return Join(around, node, conjoin(self.condition), self.kind)
+
+
+# ---------------------------------------------------------------------- columns of the query around
+@dataclass(frozen=True, slots=True, eq=False)
+class Equated:
+    """A predicate that gives a value of the query around a counterpart in the subquery."""
+
+    kind: type[exp.Expr]
+    outer: Scalar
+    inner: Scalar
+
+
+def correlating(tests: list[Scalar | Pending], captured: set[str]) -> list[Scalar]:
+    return [t for t in tests if not isinstance(t, Pending) and columns_of(t) & captured]
+
+
+def equated(link: Scalar, captured: set[str]) -> Equated | None:
+    if not isinstance(link, exp.EQ | exp.NullSafeEQ):
+        return None
+    for outer, inner in ((link.left, link.right), (link.right, link.left)):
+        if (
+            columns_of(outer)
+            and columns_of(outer) <= captured
+            and columns_of(inner)
+            and not columns_of(inner) & captured
+        ):
+            return Equated(type(link), outer, inner)
+    return None
+
+
+def zero_counts(node: Node) -> dict[str, Scalar]:
+    """What counts give where an aggregate without GROUP BY finds no row: 0, where all others give NULL."""
+    if not isinstance(node, Aggregate):
+        return {}
+    counts = [c.field.id for c in node.calls if isinstance(c.scalar, exp.Count | exp.CountIf | exp.ApproxDistinct)]
+    return {i: exp.Coalesce(this=column(i), expressions=[integer(0)]) for i in counts}
+
+
+# ---------------------------------------------------------------------- what becomes of a subquery
+Joined = tuple[list[Pending], Scalar]
+"""Joins, and a scalar over their columns and those of the query around."""
+
+
+def linked(nested: Nested, kind: JoinKind, *also: Scalar) -> Pending:
+    return Pending(nested.node, kind, (*nested.links, *also), nested.domain)
+
+
+def value_of(nested: Nested, fresh: Fresh) -> Joined:
+    """A scalar subquery: a left join with at most one row; that there are not more of them is counted.
+
+    SELECT (SELECT s.v FROM s WHERE s.k = l.k)   →   l ⟕ γ_k(COUNT(*), MAX(v))(s)
+    """
+    value = nested.outputs[0]
+    if nested.one_row:
+        shown = value if nested.present is None else _case((nested.present, value))
+        kind = JoinKind.LEFT if nested.correlated else JoinKind.INNER
+        return [linked(nested, kind)], shown
+    count, single = Field(fresh("rows"), "BIGINT"), Field(fresh("value"))
+    calls = (Named(count, exp.Count(this=exp.Star())), Named(single, exp.Max(this=value.copy())))
+    several = exp.GT(this=column(count.id), expression=integer(1))
+    shown = _case((several, raise_error("a scalar subquery gives more than one row")), default=column(single.id))
+    keys, links = by_link(nested, fresh)
+    grouped = Aggregate(nested.node, keys, calls)
+    kind = JoinKind.LEFT if nested.correlated else JoinKind.INNER
+    return [Pending(grouped, kind, links, nested.domain)], shown
+
+
+def exists_as_value(nested: Nested, fresh: Fresh) -> Joined:
+    """EXISTS inside an expression: a left join with a flag for each link that has rows."""
+    if nested.one_row:
+        return presence(nested)
+    flag = Field(fresh("found"), "BOOLEAN")
+    if not nested.correlated:
+        count = Named(Field(fresh("rows"), "BIGINT"), exp.Count(this=exp.Star()))
+        some = Named(flag, exp.GT(this=column(count.field.id), expression=integer(0)))
+        # The flag hardly ever changes; the count does with each row.
+        whole = Project(Aggregate(nested.node, (), (count,)), (some,))
+        return [Pending(whole, JoinKind.INNER, (), None)], column(flag.id)
+    keys, links = by_link(nested, fresh)
+    node = _flagged(Aggregate(nested.node, keys), flag)
+    return [Pending(node, JoinKind.LEFT, links, nested.domain)], _not_null(column(flag.id))
+
+
+def in_as_value(wanted: Scalar, nested: Nested, fresh: Fresh) -> Joined:
+    """x IN (subquery) inside an expression, with its three values.
+
+    TRUE where x is found; else NULL where x is NULL and there are rows, or a row is NULL; else FALSE.
+    """
+    nulls, some, has_null = null_rows(nested, fresh)
+    flag, output = Field(fresh("found"), "BOOLEAN"), Field(fresh("value"))
+    keys, links = by_link(nested, fresh)
+    single = Aggregate(nested.node, (*keys, Named(output, nested.outputs[0])))
+    met = exp.EQ(this=operand(wanted), expression=column(output.id))
+    found = Pending(_flagged(single, flag), JoinKind.LEFT, (*links, met), nested.domain)
+    value = _case(
+        (_not_null(column(flag.id)), exp.true()),
+        (exp.And(this=_is_null(wanted), expression=some.copy()), exp.null()),
+        (has_null, exp.null()),
+        default=exp.false(),
+    )
+    return [found, nulls], value
+
+
+def null_rows(nested: Nested, fresh: Fresh) -> tuple[Pending, Scalar, Scalar]:
+    """For each link: whether the subquery has rows at all, and whether one of them is NULL."""
+    total, known = Field(fresh("rows"), "BIGINT"), Field(fresh("known"), "BIGINT")
+    calls = (
+        Named(total, exp.Count(this=exp.Star())),
+        Named(known, exp.Count(this=nested.outputs[0].copy())),
+    )
+    keys, links = by_link(nested, fresh)
+    some, has_null = Field(fresh("some"), "BOOLEAN"), Field(fresh("has_null"), "BOOLEAN")
+    flags = (
+        Named(some, exp.GT(this=column(total.id), expression=integer(0))),
+        Named(has_null, exp.GT(this=column(total.id), expression=column(known.id))),
+    )
+    passed = tuple(Named(k.field, column(k.field.id)) for k in keys)
+    node = Project(Aggregate(nested.node, keys, calls), (*passed, *flags))
+    kind = JoinKind.LEFT if nested.correlated else JoinKind.INNER
+    there, null = (exp.Coalesce(this=column(f.id), expressions=[exp.false()]) for f in (some, has_null))
+    return Pending(node, kind, links, nested.domain), there, null
+
+
+def by_link(nested: Nested, fresh: Fresh) -> tuple[tuple[Named, ...], tuple[Scalar, ...]]:
+    """The subquery's side of each link as a key of its own, and the links over these keys."""
+    own = frozenset(f.id for f in nested.node.fields)
+    types = {f.id: f.type for f in nested.node.fields}
+    keys, links = [], []
+    for link in nested.links:
+        assert isinstance(link, exp.EQ | exp.NullSafeEQ)
+        inner, outer = (link.left, link.right) if columns_of(link.left) <= own else (link.right, link.left)
+        key = Field(fresh("link"), types[inner.name] if isinstance(inner, exp.Column) else "UNKNOWN")
+        keys.append(Named(key, inner.copy()))
+        links.append(type(link)(this=outer.copy(), expression=column(key.id)))
+    return tuple(keys), tuple(links)
+
+
+def presence(nested: Nested) -> Joined:
+    """EXISTS of an aggregate without GROUP BY: true, unless its HAVING says otherwise."""
+    if nested.present is None:
+        return [], exp.true()
+    kind = JoinKind.LEFT if nested.correlated else JoinKind.INNER
+    return [linked(nested, kind)], exp.Coalesce(this=nested.present.copy(), expressions=[exp.false()])
+
+
+def _flagged(node: Node, flag: Field) -> Node:
+    return Project(node, (*(Named(f, column(f.id)) for f in node.fields), Named(flag, exp.true())))
+
+
+def _case(*branches: tuple[Scalar, Scalar], default: Scalar | None = None) -> Scalar:
+    ifs = [exp.If(this=when.copy(), true=then.copy()) for when, then in branches]
+    return exp.Case(ifs=ifs, default=default)
+
+
+def _is_null(scalar: Scalar) -> Scalar:
+    return exp.Is(this=operand(scalar), expression=exp.Null())
+
+
+def _not_null(scalar: Scalar) -> Scalar:
+    return exp.Not(this=_is_null(scalar))
