@@ -36,6 +36,8 @@ CHANGES_FOLDER = "_viewkeep_changes"
 """Inside a table's folder; the underscore keeps other programs from taking it for data."""
 _RECORDED = "viewkeep.changes"
 """The commit info that names a file of changed rows."""
+_MOVED = "viewkeep.moved"
+"""The commit info that says how many rows came and went."""
 _READABLE = frozenset({"timestampNtz"})
 _LOG = "_delta_log"
 _HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
@@ -89,6 +91,7 @@ class DeltaLog:
         recorded: list[DataFile] = []
         feed: list[DataFile] = []
         inserted = deleted = 0
+        told: tuple[int, int] | None = (0, 0)  # by the writers of rewritten files, as long as all of them do
         for version in range(since + 1, after.version + 1):
             commit = _Commit(after.location, version)
             if commit.new_schema is not None and _fields(commit.new_schema) != _fields(after.schema):
@@ -104,9 +107,13 @@ class DeltaLog:
                 continue
             for path, sign in commit.files:
                 files[path] = files.get(path, 0) + sign
+            if told is not None and commit.files:
+                told = (told[0] + commit.moved[0], told[1] + commit.moved[1]) if commit.moved else None
         added = tuple(_data_file(p) for p, n in files.items() if n > 0)
         removed = tuple(_data_file(p) for p, n in files.items() if n < 0)
-        inserted, deleted = inserted + sum(f.rows for f in added), deleted + sum(f.rows for f in removed)
+        if told is None:
+            told = sum(f.rows for f in added), sum(f.rows for f in removed)
+        inserted, deleted = inserted + told[0], deleted + told[1]
         if not (added or removed or recorded or feed):
             return Change(Kind.NOTHING)
         kind = Kind.MUTATED if deleted else Kind.APPENDED
@@ -143,7 +150,7 @@ class DeltaLog:
                 mode="error",
                 description=note or None,
                 partition_by=list(partitioned_by),
-                commit_properties=_properties(info, positions, None),
+                commit_properties=_properties(info, positions),
             )
         except (DeltaError, OSError) as error:
             raise EngineError(f"table {location!r} cannot be made: {' '.join(str(error).split())}") from error
@@ -156,21 +163,21 @@ class DeltaLog:
         recorded: Recorded | None = None,
         info: Mapping[str, str] | None = None,
         positions: Mapping[str, int] | None = None,
-        moves_data: bool = True,
+        moved: tuple[int, int] | None = None,
     ) -> int:
         now = int(time.time() * 1000)
         gone = [
-            RemoveAction(os.path.relpath(f.path, snapshot.location), moves_data, now, f.size, dict(f.partition))
+            RemoveAction(os.path.relpath(f.path, snapshot.location), True, now, f.size, dict(f.partition))
             for f in removed
         ]
         table = DeltaTable(snapshot.location, version=snapshot.version)
         try:
             table.create_write_transaction(
-                [*(_add(f, moves_data) for f in added), *gone],
+                [*(_add(f) for f in added), *gone],
                 "append",
                 table.schema(),
                 partition_by=list(snapshot.partitioned_by) or None,
-                commit_properties=_properties(info, positions, recorded),
+                commit_properties=_properties(info, positions, recorded, moved),
                 post_commithook_properties=_HOOKS,
             )
         except CommitFailedError as error:
@@ -193,6 +200,7 @@ class _Commit:
         self.feed: list[DataFile] = []
         self.feed_rows = 0
         self.recorded: Recorded | None = None
+        self.moved: list[int] | None = None
         self.new_schema: str | None = None
         try:
             with open(path, encoding="utf-8") as lines:
@@ -219,8 +227,11 @@ class _Commit:
                     self.feed_rows += found.rows
                 case "metaData":
                     self.new_schema = body["schemaString"]
-                case "commitInfo" if body.get(_RECORDED):
-                    self.recorded = Recorded(**json.loads(body[_RECORDED]))
+                case "commitInfo":
+                    if body.get(_RECORDED):
+                        self.recorded = Recorded(**json.loads(body[_RECORDED]))
+                    if body.get(_MOVED):
+                        self.moved = json.loads(body[_MOVED])
                 case _:
                     pass
 
@@ -292,14 +303,19 @@ def _parquet_files(folder: str) -> list[DataFile]:
     return [f for f in map(_data_file, found) if f.rows]
 
 
-def _add(file: NewFile, moves_data: bool = True) -> AddAction:
-    return AddAction(file.path, file.size, dict(file.partition), int(time.time() * 1000), moves_data, file.statistics)
+def _add(file: NewFile) -> AddAction:
+    return AddAction(file.path, file.size, dict(file.partition), int(time.time() * 1000), True, file.statistics)
 
 
 def _properties(
-    info: Mapping[str, str] | None, positions: Mapping[str, int] | None, recorded: Recorded | None
+    info: Mapping[str, str] | None,
+    positions: Mapping[str, int] | None,
+    recorded: Recorded | None = None,
+    moved: tuple[int, int] | None = None,
 ) -> CommitProperties:
     kept = dict(info or {})
+    if moved is not None:
+        kept[_MOVED] = json.dumps(moved)
     if recorded is not None:
         kept[_RECORDED] = json.dumps(
             {"path": recorded.path, "inserted": recorded.inserted, "deleted": recorded.deleted}

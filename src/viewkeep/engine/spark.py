@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 DIALECT = "spark"
 _KEEPERS = itertools.count(1)
 _GROUPS = itertools.count(1)
+FEW = 200_000
+"""Rows that are read in one piece."""
 _DATA_ERRORS = (
     "ARITHMETIC_OVERFLOW",
     "BINARY_ARITHMETIC_OVERFLOW",
@@ -60,7 +62,9 @@ class Spark:
         reader = self.session.read.schema(schema)
         if root is not None:
             reader = reader.option("basePath", root)
-        return reader.parquet(*(f.path for f in files))
+        frame = reader.parquet(*(f.path for f in files))
+        # In one partition, a few rows are grouped and joined without a shuffle, each of which is a job.
+        return frame.coalesce(1) if sum(f.rows for f in files) <= FEW else frame
 
     def name(self, frame: DataFrame, label: str) -> str:
         """Make a result readable in SQL; the name it got."""

@@ -66,7 +66,7 @@ class Change:
     feed: tuple[DataFile, ...] = ()
     """Files of the table's change feed, where its writer keeps one."""
     inserted: int = 0
-    """Rows that came, at most: a rewritten file counts with all its rows."""
+    """Rows that came, at most: a rewritten file counts with all its rows, unless its writer told better."""
     deleted: int = 0
 
 
@@ -139,10 +139,11 @@ class TableFormat(Protocol):
         recorded: Recorded | None = None,
         info: Mapping[str, str] | None = None,
         positions: Mapping[str, int] | None = None,
-        moves_data: bool = True,
+        moved: tuple[int, int] | None = None,
     ) -> int:
         """Move a table from a snapshot to its next version, the number of which is returned; CommitConflict
         where another commit was first.
 
-        `info` is kept with the commit; `positions` are numbers by name that stay readable for ever."""
+        `info` is kept with the commit; `positions` are numbers by name that stay readable for ever;
+        `moved`: how many rows really come and go, where files are rewritten that hold others too."""
         ...

@@ -22,7 +22,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as sf
 
 from viewkeep.engine.delta_log import CHANGES_FOLDER
-from viewkeep.engine.spark import Spark, translate
+from viewkeep.engine.spark import FEW, Spark, translate
 from viewkeep.engine.table_format import Change, DataFile, NewFile, Recorded, Snapshot
 from viewkeep.plan.nodes import State
 from viewkeep.runtime.lake.programs import Text
@@ -214,7 +214,8 @@ class Maintenance:
         if name.folded in self.sources.records:
             self.reading.add(snapshot.files)
             return self.sources.rows(name, snapshot)
-        wanted = [(c, v) for c, origin in relation.keys if (v := self._values(origin)) is not None]
+        large = snapshot.rows > FEW  # a small table is read as a whole, sooner than it is known what to leave out
+        wanted = [(c, v) for c, origin in relation.keys if large and (v := self._values(origin)) is not None]
         files = prune(snapshot.files, wanted)
         self.reading.add(files)
         frame = self.sources.rows(name, snapshot, files)

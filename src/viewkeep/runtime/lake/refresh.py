@@ -102,6 +102,7 @@ class LakeRefresher:
             outcome.recorded,
             {REPORT: entry_of(report)},
             {position_name(s, snapshot): versions[str(s)] for s, snapshot in now.items()},
+            (outcome.inserted, outcome.deleted),
         )
         return replace(report, seconds=time.perf_counter() - began)
 
