@@ -33,6 +33,10 @@ VIEWS = {
     "running": """SELECT n, COUNT(*) AS c FROM (SELECT ROW_NUMBER() OVER (PARTITION BY to_uid ORDER BY amount) AS n,
         SUM(amount) OVER (ORDER BY amount RANGE 3 PRECEDING) AS s FROM payments) w GROUP BY n""",
     "best": "SELECT to_uid, amount FROM payments ORDER BY amount DESC FETCH FIRST 2 ROWS WITH TIES",
+    "totals": """SELECT to_uid, from_uid, GROUPING(to_uid, from_uid) AS g, SUM(amount) AS s, COUNT(*) AS n
+        FROM payments GROUP BY ROLLUP (to_uid, from_uid)""",
+    "spread": """SELECT to_uid, STDDEV(amount) AS s, PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY amount) AS m
+        FROM payments GROUP BY to_uid""",
     "first": "SELECT DISTINCT ON (to_uid) to_uid, amount FROM payments ORDER BY to_uid, amount, from_uid",
 }
 BASE = """
