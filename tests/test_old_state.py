@@ -65,10 +65,20 @@ def _copy(sql: str) -> str:
     return '"old_' + sql.replace('"', "").replace(".", "_") + '"'
 
 
-def _from_copies(node: Node) -> Node:
-    if isinstance(node, Scan) and node.state is State.OLD:
-        return replace(node, table=TableName(_copy(str(node.table)).strip('"')), state=State.NEW)
-    return with_inputs(node, tuple(_from_copies(child) for child in inputs_of(node)))
+def _from_copies(root: Node) -> Node:
+    """Old states are read from the copies; shared subplans stay shared."""
+    done: dict[int, Node] = {}
+
+    def visit(node: Node) -> Node:
+        if id(node) not in done:
+            if isinstance(node, Scan) and node.state is State.OLD:
+                copied = TableName(_copy(str(node.table)).strip('"'))
+                done[id(node)] = replace(node, table=copied, state=State.NEW)
+            else:
+                done[id(node)] = with_inputs(node, tuple(visit(child) for child in inputs_of(node)))
+        return done[id(node)]
+
+    return visit(root)
 
 
 def _record_changes(keeper: viewkeep.Keeper, sql: str) -> None:
