@@ -353,7 +353,14 @@ def literal_row(row: Row) -> str:
 
 def identity(row: Row) -> Row:
     """A form in which NaN equals NaN and True is not 1."""
-    return tuple("NaN" if isinstance(v, float) and math.isnan(v) else (type(v).__name__, v) for v in row)
+    return tuple("NaN" if isinstance(v, float) and math.isnan(v) else (type(v).__name__, hashable(v)) for v in row)
+
+
+def hashable(value: Any) -> Any:
+    """Lists and structs by their contents."""
+    if isinstance(value, list | tuple):
+        return identity(tuple(value))
+    return tuple((k, identity((v,))) for k, v in value.items()) if isinstance(value, dict) else value
 
 
 # ---------------------------------------------------------------------- batches

@@ -25,6 +25,15 @@ VIEWS = {
     "bag": "SELECT g.user_name, p.amount FROM gods g JOIN payments p ON p.to_uid = g.uid",
     "selfjoin": "SELECT a.uid AS x, b.uid AS y FROM gods a JOIN gods b ON a.user_name = b.user_name",
     "different": "SELECT DISTINCT to_uid FROM payments",
+    "beside": "SELECT g.uid, g.user_name, p.amount FROM gods g LEFT JOIN payments p ON p.to_uid = g.uid",
+    "either": "SELECT g.user_name, p.amount, p.from_uid FROM gods g FULL JOIN payments p ON p.to_uid = g.uid",
+    "unpaid": """SELECT uid FROM gods g
+        WHERE NOT EXISTS (SELECT 1 FROM payments p WHERE p.to_uid = g.uid AND p.amount > g.uid)""",
+    "known": "SELECT uid, user_name FROM gods WHERE uid NOT IN (SELECT to_uid FROM payments WHERE amount > 5)",
+    "marked": """SELECT uid, uid IN (SELECT from_uid FROM payments) AS pays,
+        (SELECT COUNT(*) FROM payments p WHERE p.to_uid = g.uid) AS n,
+        (SELECT p.amount FROM payments p WHERE p.to_uid = g.uid AND p.amount = 100) AS hundred FROM gods g""",
+    "more": "SELECT uid, (SELECT COUNT(*) FROM payments p WHERE p.amount > g.uid) AS n FROM gods g",
     "nested": """SELECT hi, COUNT(*) AS n FROM (SELECT to_uid, MAX(amount) AS hi FROM payments GROUP BY to_uid) m
         GROUP BY hi HAVING COUNT(*) > 0""",
     "less": "SELECT to_uid FROM payments EXCEPT ALL SELECT uid FROM gods",
@@ -33,6 +42,10 @@ VIEWS = {
     "running": """SELECT n, COUNT(*) AS c FROM (SELECT ROW_NUMBER() OVER (PARTITION BY to_uid ORDER BY amount) AS n,
         SUM(amount) OVER (ORDER BY amount RANGE 3 PRECEDING) AS s FROM payments) w GROUP BY n""",
     "best": "SELECT to_uid, amount FROM payments ORDER BY amount DESC FETCH FIRST 2 ROWS WITH TIES",
+    "totals": """SELECT to_uid, from_uid, GROUPING(to_uid, from_uid) AS g, SUM(amount) AS s, COUNT(*) AS n
+        FROM payments GROUP BY ROLLUP (to_uid, from_uid)""",
+    "spread": """SELECT to_uid, STDDEV(amount) AS s, PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY amount) AS m
+        FROM payments GROUP BY to_uid""",
     "first": "SELECT DISTINCT ON (to_uid) to_uid, amount FROM payments ORDER BY to_uid, amount, from_uid",
 }
 BASE = """

@@ -449,6 +449,130 @@ CASES = (
         "SELECT o.id, t.s FROM orders o JOIN (SELECT customer, SUM(qty) AS s FROM orders GROUP BY customer) t ON o.customer = t.customer WHERE o.qty * 2 > t.s",
     ),
     Case("global below join", "SELECT t.tag, g.n FROM tags t CROSS JOIN (SELECT COUNT(*) AS n FROM events) g"),
+    # ------------------------------------------------------------------ grouping sets and other aggregates
+    Case(
+        "rollup",
+        "SELECT kind, ok, COUNT(*) AS n, SUM(value) AS s, AVG(value) AS a FROM events GROUP BY ROLLUP (kind, ok)",
+    ),
+    Case(
+        "cube",
+        "SELECT kind, ok, GROUPING(kind) AS gk, GROUPING_ID(kind, ok) AS g, MIN(value) AS lo, COUNT(DISTINCT customer) AS d FROM events GROUP BY CUBE (kind, ok)",
+    ),
+    Case(
+        "grouping sets",
+        "SELECT customer, product, SUM(amount) AS s FROM orders GROUP BY GROUPING SETS ((customer), (product), (customer, product), ())",
+    ),
+    Case(
+        "grouping sets mixed",
+        "SELECT kind, ok, value, COUNT(*) AS n FROM events GROUP BY kind, ROLLUP (ok), GROUPING SETS ((value), ())",
+    ),
+    Case("grouping sets twice", "SELECT kind, COUNT(*) AS n FROM events GROUP BY GROUPING SETS ((kind), (kind))"),
+    Case(
+        "grouping sets of expressions",
+        "SELECT value % 2 AS r, SUM(value) AS s, MAX(value % 2) AS m FROM events GROUP BY ROLLUP (value % 2)",
+    ),
+    Case(
+        "grouping sets of join",
+        "SELECT c.region, p.label, SUM(o.qty) AS s, GROUPING(c.region, p.label) AS g FROM orders o JOIN customers c ON o.customer = c.id JOIN products p ON p.id = o.product GROUP BY ROLLUP (c.region, p.label) HAVING COUNT(*) > 1",
+    ),
+    Case(
+        "grouping sets below join",
+        "SELECT t.n, c.name FROM customers c JOIN (SELECT customer, product, COUNT(*) AS n FROM orders GROUP BY CUBE (customer, product)) t ON t.customer = c.id",
+    ),
+    Case(
+        "grouping sets with window",
+        "SELECT customer, product, SUM(qty) AS s, RANK() OVER (PARTITION BY GROUPING(product) ORDER BY SUM(qty)) AS rk FROM orders GROUP BY ROLLUP (customer, product)",
+    ),
+    Case(
+        "grouping only total",
+        "SELECT COUNT(*) AS n, SUM(1) AS o, SUM(COALESCE(qty, 0)) AS s, MEDIAN(qty) AS m, LIST(qty ORDER BY qty) AS l FROM orders GROUP BY GROUPING SETS (())",
+    ),
+    Case(
+        "grouping by alias",
+        "SELECT qty > 3 AS big, kind, COUNT(*) AS n FROM orders JOIN events USING (customer) GROUP BY ROLLUP (big, kind)",
+    ),
+    Case(
+        "distinct aggregates",
+        "SELECT kind, COUNT(DISTINCT value) AS a, SUM(DISTINCT value) AS b, AVG(DISTINCT value) AS c, COUNT(DISTINCT customer) AS d, COUNT(DISTINCT (value, customer)) AS e FROM events GROUP BY kind",
+    ),
+    Case(
+        "stddev",
+        "SELECT kind, STDDEV(value) AS a, STDDEV_POP(weight) AS b, VARIANCE(weight) AS c, VAR_POP(value) AS d, STDDEV_SAMP(value) AS e, VAR_SAMP(value) AS f FROM events GROUP BY kind",
+    ),
+    Case(
+        "booleans agg",
+        "SELECT kind, BOOL_AND(ok) AS a, BOOL_OR(ok) AS b, BIT_AND(value) AS c, BIT_OR(value) AS d, BIT_XOR(value) AS e FROM events GROUP BY kind",
+    ),
+    Case(
+        "quantiles",
+        "SELECT customer, MEDIAN(qty) AS a, QUANTILE_CONT(qty, 0.25) AS b, QUANTILE_DISC(qty, 0.75) AS c, PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY qty) AS d, PERCENTILE_DISC(0.1) WITHIN GROUP (ORDER BY qty DESC) AS e, MODE(qty) AS m FROM orders GROUP BY customer",
+    ),
+    Case("quantiles global", "SELECT MEDIAN(qty) AS a, QUANTILE_CONT(amount, [0.25, 0.5]) AS b FROM orders"),
+    Case(
+        "lists",
+        "SELECT customer, STRING_AGG(id, ',' ORDER BY id) AS a, ARRAY_AGG(qty ORDER BY id) AS b, LIST(DISTINCT qty ORDER BY qty) AS c, GROUP_CONCAT(id, '' ORDER BY id) AS e FROM orders GROUP BY customer",
+    ),
+    Case(
+        "corr",
+        "SELECT kind, CORR(value, weight) AS a, COVAR_POP(value, weight) AS b, COVAR_SAMP(value, weight) AS c, REGR_SLOPE(value, weight) AS d, KURTOSIS(value) AS k, SKEWNESS(value) AS s FROM events GROUP BY kind",
+    ),
+    Case(
+        "by id",
+        "SELECT customer, MIN_BY(qty, id) AS a, MAX_BY(amount, id) AS b, ARG_MAX(day, id) AS c, FIRST(qty ORDER BY id) AS d, ANY_VALUE(customer) AS e FROM orders GROUP BY customer",
+    ),
+    Case("approx", "SELECT kind, APPROX_COUNT_DISTINCT(customer) AS a FROM events GROUP BY kind"),
+    Case(
+        "products",
+        "SELECT kind, PRODUCT(value + 1) AS p, HISTOGRAM(value) AS h, COUNT_IF(value > 1) AS c, SUM(value) FILTER (WHERE value > 1) AS s, MEDIAN(value) FILTER (WHERE ok) AS m FROM events GROUP BY kind",
+    ),
+    Case(
+        "distinct below",
+        "SELECT a, COUNT(*) AS n FROM (SELECT kind, COUNT(DISTINCT value) AS a, AVG(DISTINCT value) AS c FROM events GROUP BY kind) t GROUP BY a",
+    ),
+    Case(
+        "stddev below",
+        "SELECT AVG(a) AS a, MAX(b) AS b FROM (SELECT kind, STDDEV(weight) AS a, VAR_POP(weight) AS b, STDDEV_SAMP(value) AS c FROM events GROUP BY kind) t",
+    ),
+    Case(
+        "quantiles below",
+        "SELECT c.name, t.a, t.b, t.c, t.d FROM customers c JOIN (SELECT customer, MEDIAN(qty) AS a, QUANTILE_CONT(qty, 0.25) AS b, QUANTILE_DISC(qty, 0.75) AS c, PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY qty) AS d FROM orders GROUP BY customer) t ON t.customer = c.id",
+    ),
+    Case(
+        "lists below",
+        "SELECT c.name, t.a, t.b, t.d FROM customers c JOIN (SELECT customer, STRING_AGG(id, ',' ORDER BY id) AS a, ARRAY_AGG(qty ORDER BY id) AS b, LIST(DISTINCT qty ORDER BY qty) AS d FROM orders GROUP BY customer) t ON t.customer = c.id",
+    ),
+    Case(
+        "corr below",
+        "SELECT c.name, t.a, t.b, t.d FROM customers c JOIN (SELECT customer, CORR(value, weight) AS a, COVAR_POP(value, weight) AS b, REGR_SLOPE(value, weight) AS d FROM events GROUP BY customer) t ON t.customer = c.id",
+    ),
+    Case(
+        "by below",
+        "SELECT c.name, t.a, t.b FROM customers c JOIN (SELECT customer, MIN_BY(qty, id) AS a, MAX_BY(amount, id) AS b FROM orders GROUP BY customer) t ON t.customer = c.id",
+    ),
+    Case(
+        "booleans below",
+        "SELECT a, b, c, COUNT(*) AS n FROM (SELECT kind, BOOL_AND(ok) AS a, BIT_XOR(value) AS b, COUNT_IF(ok) AS c FROM events GROUP BY kind) t GROUP BY a, b, c",
+    ),
+    Case(
+        "approx below",
+        "SELECT a, COUNT(*) AS n FROM (SELECT kind, APPROX_COUNT_DISTINCT(customer) AS a FROM events GROUP BY kind) t GROUP BY a",
+    ),
+    Case(
+        "filter below",
+        "SELECT a, COUNT(*) AS n FROM (SELECT kind, MEDIAN(value) FILTER (WHERE ok) AS a, SUM(weight) FILTER (WHERE ok) AS b FROM events GROUP BY kind) t GROUP BY a",
+    ),
+    Case(
+        "aggregate of window",
+        "SELECT customer, MEDIAN(r) AS m FROM (SELECT customer, qty - AVG(qty) OVER (PARTITION BY product) AS r FROM orders) t GROUP BY customer",
+    ),
+    Case(
+        "distinct over aggregates", "SELECT DISTINCT MAX(value) AS m, COUNT(*) > 3 AS b FROM events GROUP BY kind, ok"
+    ),
+    Case("group by constant", "SELECT 1 AS one, COUNT(*) AS n FROM events GROUP BY 1"),
+    Case(
+        "having window mix",
+        "SELECT kind, ok, COUNT(*) AS n FROM events GROUP BY kind, ok HAVING COUNT(*) > 1 QUALIFY ROW_NUMBER() OVER (PARTITION BY kind ORDER BY COUNT(*), ok) = 1",
+    ),
     # ------------------------------------------------------------------ windows
     Case(
         "rank",

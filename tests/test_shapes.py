@@ -59,10 +59,8 @@ def test_stays_incremental_and_right(keeper: viewkeep.Keeper, query: str) -> Non
     [
         ("SELECT COUNT(*) AS n FROM (SELECT k, UNNEST(l) AS u FROM r) q", "EXPLODE"),
         ("SELECT k FROM r ORDER BY k, d LIMIT 10%", "whole numbers have"),
-        ("SELECT k, COUNT(*) AS n FROM r GROUP BY ROLLUP (k)", "ROLLUP"),
-        ("SELECT k, COUNT(*) AS n FROM r GROUP BY GROUPING SETS ((k), ())", "GROUPINGSETS"),
         ("SELECT s.a AS a FROM r", "no table 's'"),
-        ("SELECT MAX(x) AS x FROM (SELECT k, ANY_VALUE(d) AS x FROM r GROUP BY k) q", "ANYVALUE"),
+        ("SELECT MAX(x) AS x FROM (SELECT k, ANY_VALUE(k) AS x FROM r GROUP BY k) q", "ANYVALUE"),
         ("SELECT 1 AS one", "no table"),
         (
             "WITH RECURSIVE c AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM c WHERE n < 3) SELECT n, k FROM c, r",

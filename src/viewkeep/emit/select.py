@@ -17,6 +17,7 @@ import sqlglot
 from sqlglot import exp
 
 from viewkeep.catalog import TableName
+from viewkeep.emit.raising import spell_errors
 from viewkeep.errors import PlanError
 from viewkeep.plan.nodes import (
     Aggregate,
@@ -65,6 +66,7 @@ def select(plan: Node, outputs: Sequence[tuple[exp.Expr, str]], dialect: str) ->
         for name, body, keep in emitter.ctes
     ]
     query.set("with_", exp.With(expressions=ctes))
+    spell_errors(query, dialect)
     return query
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from viewkeep.incremental.weighted import Weighted
-from viewkeep.plan.conditions import equalities_of, ids_of
+from viewkeep.plan.conditions import Equality, equalities, equalities_of, ids_of
 from viewkeep.plan.nodes import (
     Aggregate,
     Field,
@@ -32,7 +32,7 @@ from viewkeep.plan.nodes import (
     types_of,
     walk,
 )
-from viewkeep.plan.scalars import Scalar, column, columns_of, conjoin, null_safe_equal, substitute
+from viewkeep.plan.scalars import Scalar, column, columns_of, conjoin, null_safe_equal, operand, substitute
 
 
 def affected_keys(change: Weighted, keys: tuple[Scalar, ...], fresh: Fresh) -> Node:
@@ -44,6 +44,29 @@ def affected_keys(change: Weighted, keys: tuple[Scalar, ...], fresh: Fresh) -> N
             Named(Field(fresh("k"), types[k.name] if isinstance(k, exp.Column) else "UNKNOWN"), k.copy()) for k in keys
         ),
     )
+
+
+def join_keys(change: Weighted, pairs: list[Equality], scalars: list[Scalar], fresh: Fresh) -> Node:
+    """The join keys in a delta; a NULL is one only where the join compares NULL-safe."""
+    present = conjoin(
+        exp.Not(this=exp.Is(this=operand(s), expression=exp.Null()))
+        for p, s in zip(pairs, scalars, strict=True)
+        if not p.null_safe
+    )
+    rows = change if present is None else Weighted(Filter(change.node, present), change.weight)
+    return affected_keys(rows, tuple(scalars), fresh)
+
+
+def narrowed(node: Node, condition: Scalar | None, change: Weighted, fresh: Fresh) -> Node:
+    """A side of a join as far as a change of the other side can meet it.
+
+    Where it is computed in groups, only those groups need be; plain rows are left to the engine.
+    """
+    pairs = equalities(condition, ids_of(change.node), ids_of(node))
+    if not pairs or not any(isinstance(n, Aggregate | Window) for n in walk(node)):
+        return node
+    keys = join_keys(change, pairs, [p.left for p in pairs], fresh)
+    return restrict(node, tuple(p.right for p in pairs), keys)
 
 
 def restrict(node: Node, scalars: tuple[Scalar, ...], keys: Node) -> Node:

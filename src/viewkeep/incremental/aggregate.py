@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from viewkeep.incremental.affected import affected_keys, restrict
-from viewkeep.incremental.weighted import Context, Weighted, add, negate, to_rows
+from viewkeep.incremental.weighted import Context, Weighted, add, negate
+from viewkeep.incremental.weighted_groups import aggregate_weighted
 from viewkeep.plan.nodes import Aggregate
 
 
@@ -25,5 +26,5 @@ def delta_aggregate(node: Aggregate, change: Weighted, before: Weighted, context
         new_input = restrict(node.input, scalars, keys)
         old_input = Weighted(restrict(before.node, scalars, keys), before.weight)
     now = Weighted(replace(node, input=new_input))
-    then = Weighted(replace(node, input=to_rows(old_input, context.fresh)))
+    then = Weighted(aggregate_weighted(node, old_input, context.fresh))
     return add([now, negate(then, context.fresh)], node.fields, context.fresh)

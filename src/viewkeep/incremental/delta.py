@@ -54,7 +54,7 @@ def delta(node: Node, context: Context) -> Weighted | None:
             return delta_project(node, _changed(node.input, context))
         case Join(kind=JoinKind.INNER):
             relations, predicates = flatten_join(node)
-            changes = [delta(r, context) for r in relations]
+            changes = [_tight(r, context) for r in relations]
             return delta_join(node, relations, predicates, changes, context)
         case Union():
             return delta_union(node, [d for child in node.inputs if (d := delta(child, context))], context)

@@ -16,6 +16,7 @@ from sqlglot import exp
 from viewkeep.incremental.project import delta_project
 from viewkeep.incremental.scan import delta_scan
 from viewkeep.incremental.weighted import WEIGHT_TYPE, Context, Weighted, add, consolidate, keep, negate, to_rows
+from viewkeep.incremental.weighted_groups import aggregate_weighted
 from viewkeep.plan.nodes import (
     Aggregate,
     Field,
@@ -56,7 +57,9 @@ def old(node: Node, context: Context) -> Weighted:
             return join_weighted([old(r, context) for r in relations], predicates, context)
         case Union():
             return add([old(child, context) for child in node.inputs], node.fields, context.fresh)
-        case Aggregate() | Window() | TopK():
+        case Aggregate():
+            return Weighted(aggregate_weighted(node, old(node.input, context), context.fresh))
+        case Window() | TopK():
             return Weighted(replace(node, input=to_rows(old(node.input, context), context.fresh)))
         case Repeat():
             below = old(node.input, context)

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from viewkeep.incremental.affected import narrowed
 from viewkeep.incremental.old import join_weighted
-from viewkeep.incremental.partners import Partners, narrowed
+from viewkeep.incremental.partners import Partners
 from viewkeep.incremental.weighted import Context, Weighted, add, negate
 from viewkeep.plan.nodes import Filter, Join, JoinKind, Node
 from viewkeep.plan.scalars import conjuncts
@@ -26,7 +27,7 @@ def delta_left(
     """`left` and `right` are the deltas of the sides; `moved` is what that of the right side does."""
     terms: list[Weighted] = []
     if left is not None:
-        met = Join(left.node, narrowed(node, left, context), node.condition, JoinKind.LEFT)
+        met = Join(left.node, narrowed(node.right, node.condition, left, context.fresh), node.condition, JoinKind.LEFT)
         terms.append(Weighted(met, left.weight))
     if right is not None and moved is not None:
         # The candidates are all that a changed right row can meet.

@@ -15,13 +15,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlglot import exp
-
-from viewkeep.incremental.affected import affected_keys, restrict
+from viewkeep.incremental.affected import join_keys, restrict
 from viewkeep.incremental.weighted import Context, Weighted, consolidate
-from viewkeep.plan.conditions import Equality, equalities_of
-from viewkeep.plan.nodes import Aggregate, Filter, Fresh, Join, JoinKind, Node, Window, walk
-from viewkeep.plan.scalars import Scalar, conjoin
+from viewkeep.plan.conditions import equalities_of
+from viewkeep.plan.nodes import Join, JoinKind, Node
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +32,7 @@ def partners(join: Join, left: Weighted, right: Weighted, change: Weighted, cont
     """`left` and `right` are the old states of both sides, `change` is the delta of the right side."""
     now, then, candidates = join.right, right.node, left.node
     if pairs := equalities_of(join):
-        keys = _keys(change, pairs, [p.right for p in pairs], context.fresh)
+        keys = join_keys(change, pairs, [p.right for p in pairs], context.fresh)
         candidates = restrict(candidates, tuple(p.left for p in pairs), keys)
         now, then = (restrict(side, tuple(p.right for p in pairs), keys) for side in (now, then))
     else:
@@ -49,26 +46,3 @@ def partners(join: Join, left: Weighted, right: Weighted, change: Weighted, cont
     won = meet(meet(candidates, there, JoinKind.ANTI), now, JoinKind.SEMI)
     lost = meet(meet(candidates, there, JoinKind.SEMI), now, JoinKind.ANTI)
     return Partners(*(Weighted(node, left.weight) for node in (candidates, won, lost)))
-
-
-def narrowed(join: Join, change: Weighted, context: Context) -> Node:
-    """The right side as far as a change of the left side can meet it.
-
-    Where the right side is computed in groups, only those groups need be; plain rows are left to the engine.
-    """
-    pairs = equalities_of(join)
-    if not pairs or not any(isinstance(n, Aggregate | Window) for n in walk(join.right)):
-        return join.right
-    keys = _keys(change, pairs, [p.left for p in pairs], context.fresh)
-    return restrict(join.right, tuple(p.right for p in pairs), keys)
-
-
-def _keys(change: Weighted, pairs: list[Equality], scalars: list[Scalar], fresh: Fresh) -> Node:
-    """The join keys in a delta; a NULL is one only where the join compares NULL-safe."""
-    present = conjoin(
-        exp.Not(this=exp.Is(this=s.copy(), expression=exp.Null()))
-        for p, s in zip(pairs, scalars, strict=True)
-        if not p.null_safe
-    )
-    rows = change if present is None else Weighted(Filter(change.node, present), change.weight)
-    return affected_keys(rows, tuple(scalars), fresh)

@@ -1,10 +1,13 @@
 """Aggregates and windows below the top of a view, in a form that gives the same bits for the same rows.
 
 The delta of a nested aggregate computes the old value again. If that came out different in its
-last bit, it would not cancel what was stored. Sums of doubles depend on the order of addition, so
-they are taken in sorted order, everywhere in the view; what cannot be made reproducible is refused.
+last bit, it would not cancel what was stored. Sums of doubles depend on the order of addition, and
+MAX_BY takes the first of equals, so their rows come in sorted order, everywhere in the view. Where
+the order is all that the answer is (ANY_VALUE, LIST without ORDER BY), the aggregate is refused.
 
     before:  SUM(x)                     after:  SUM(x ORDER BY x)          (x a DOUBLE)
+    before:  MAX_BY(x, y)               after:  MAX_BY(x, y ORDER BY x, y)
+    before:  STRING_AGG(x ORDER BY y)   after:  STRING_AGG(x ORDER BY y, x)
 """
 
 from __future__ import annotations
@@ -19,9 +22,17 @@ from viewkeep.plan.nodes import Aggregate, Named, Node, Window, inputs_of, types
 from viewkeep.plan.scalars import Scalar, is_exact, window_function
 from viewkeep.plan.ties import BY_PEERS, BY_POSITION, ONE_OF_THE_ROWS
 
-_ANY_ORDER = (exp.Count, exp.Min, exp.Max, exp.Median, exp.LogicalAnd, exp.LogicalOr)
-_ANY_ORDER_BITS = (exp.BitwiseAndAgg, exp.BitwiseOrAgg, exp.BitwiseXorAgg)
-_ADDING = (exp.Sum, exp.Avg, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop)
+_ANY_ORDER: tuple[type[exp.Expr], ...] = (exp.Count, exp.CountIf, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr)
+_ANY_ORDER += (exp.BitwiseAndAgg, exp.BitwiseOrAgg, exp.BitwiseXorAgg, exp.ApproxDistinct)
+_ANY_ORDER += (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc, exp.WithinGroup)
+"""Their value follows from which values there are."""
+_IN_ORDER: tuple[type[exp.Expr], ...] = (exp.Sum, exp.Avg, exp.Kurtosis, exp.Skewness, exp.Mode)
+_IN_ORDER += (exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop)
+_IN_ORDER += (exp.Corr, exp.CovarPop, exp.CovarSamp, exp.RegrSlope, exp.RegrIntercept, exp.RegrR2, exp.RegrCount)
+_IN_ORDER += (exp.RegrAvgx, exp.RegrAvgy, exp.RegrSxx, exp.RegrSyy, exp.RegrSxy, exp.ArgMin, exp.ArgMax)
+"""Their value follows from the rows in sorted order."""
+_LISTS = (exp.GroupConcat, exp.ArrayAgg, exp.First, exp.Last)
+"""Their value is the order that the user gives."""
 
 
 def reproducible(node: Node) -> Node:
@@ -43,17 +54,36 @@ def _window(call: Scalar, types: Mapping[str, str]) -> Scalar:
 
 
 def _call(call: Scalar, types: Mapping[str, str]) -> Scalar:
-    argument = call.this
-    if isinstance(call, _ANY_ORDER + _ANY_ORDER_BITS):
+    if isinstance(call, exp.Filter):
+        return exp.Filter(this=_call(call.this, types), expression=call.expression.copy())
+    order = call.find(exp.Order)
+    if isinstance(call, _ANY_ORDER) or (isinstance(call, exp.Sum | exp.Avg) and is_exact(_value(call.this), types)):
         return call
-    if isinstance(call, exp.Sum | exp.Avg) and is_exact(_value(argument), types):
-        return call
-    if isinstance(call, _ADDING) and not isinstance(argument, exp.Distinct | exp.Order):
-        order = exp.Order(this=argument.copy(), expressions=[exp.Ordered(this=argument.copy(), nulls_first=False)])
-        return type(call)(this=order)
-    if isinstance(call, exp.GroupConcat | exp.ArrayAgg) and call.find(exp.Order):
-        return call
+    if isinstance(call, _IN_ORDER) and not call.args.get("count") and order is None:
+        return _ordered(call)
+    if isinstance(call, _LISTS) and order is not None:
+        made = call.copy()
+        _extend(made.find(exp.Order), [_value(order.this)])
+        return made
     raise UnsupportedError(f"{call.key.upper()} below another operator may differ for the same rows")
+
+
+def _ordered(call: Scalar) -> Scalar:
+    """The same call over rows that are sorted by all that it reads."""
+    made = call.copy()
+    last = made.args.get("expression") or made.this
+    arguments = [_value(a) for a in (made.this, made.args.get("expression")) if isinstance(a, exp.Expr)]
+    order = exp.Order(this=last.copy(), expressions=[])
+    _extend(order, arguments)
+    last.replace(order)
+    return made
+
+
+def _extend(order: exp.Expr | None, scalars: list[Scalar]) -> None:
+    assert order is not None
+    for scalar in scalars:
+        if not any(o.this == scalar for o in order.expressions):
+            order.append("expressions", exp.Ordered(this=scalar.copy(), nulls_first=False))
 
 
 def _value(argument: exp.Expr) -> exp.Expr:

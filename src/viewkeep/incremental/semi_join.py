@@ -10,7 +10,8 @@ the last one from: partners.py. If the right side did not change there are none.
 
 from __future__ import annotations
 
-from viewkeep.incremental.partners import Partners, narrowed
+from viewkeep.incremental.affected import narrowed
+from viewkeep.incremental.partners import Partners
 from viewkeep.incremental.weighted import Context, Weighted, add, negate
 from viewkeep.plan.nodes import Join, JoinKind
 
@@ -19,7 +20,7 @@ def delta_semi(node: Join, left: Weighted | None, moved: Partners | None, contex
     """`left` is the delta of the left side; `moved` is what a change of the right side does."""
     terms: list[Weighted] = []
     if left is not None:
-        met = Join(left.node, narrowed(node, left, context), node.condition, node.kind)
+        met = Join(left.node, narrowed(node.right, node.condition, left, context.fresh), node.condition, node.kind)
         terms.append(Weighted(met, left.weight))
     if moved is not None:
         comes, goes = (moved.won, moved.lost) if node.kind is JoinKind.SEMI else (moved.lost, moved.won)

@@ -51,6 +51,10 @@ def rejects_null(predicate: Scalar, ids: frozenset[str]) -> bool:
     """Whether a predicate is certainly not true where all of some columns are NULL."""
 
     def is_null(scalar: object) -> bool:
+        if isinstance(scalar, exp.Paren | exp.Neg | exp.Cast):
+            return is_null(scalar.this)
+        if isinstance(scalar, exp.Add | exp.Sub | exp.Mul | exp.Div):
+            return is_null(scalar.this) or is_null(scalar.expression)
         return isinstance(scalar, exp.Column) and scalar.name in ids
 
     match predicate:

@@ -97,8 +97,10 @@ class AggregateCollector:
         for known in self._calls:
             if known.scalar == call:
                 return known.field.id
-        inner = call.this
-        if isinstance(inner, exp.Expr) and contains_aggregate(inner):
+        function = call
+        while isinstance(function, exp.Filter | exp.WithinGroup):
+            function = function.this
+        if any(map(contains_aggregate, function.iter_expressions())):
             raise SqlError("an aggregate cannot contain an aggregate", position_of(call))
         field = Field(self._fresh(call.key), self._type(call))
         self._calls.append(Named(field, call))

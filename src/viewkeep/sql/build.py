@@ -19,6 +19,7 @@ from viewkeep.plan.scalars import Scalar, column, columns_of, is_exact, operand,
 from viewkeep.plan.ties import break_ties
 from viewkeep.sql.aggregates import AggregateCollector, columns_in_aggregates, contains_aggregate
 from viewkeep.sql.determinism import check_deterministic
+from viewkeep.sql.grouping_sets import GroupingSets, listed_sets
 from viewkeep.sql.ordering import arrange, cut_of, first_of_each, order_of, output_index, without_limit
 from viewkeep.sql.parse import parse_one, position_of
 from viewkeep.sql.scope import Relation, Scope
@@ -103,6 +104,7 @@ class _Select:
     def __init__(self, tree: exp.Select, env: Env, outer: Scope | None, top: bool) -> None:
         self.tree, self.env, self.top = without_names(tree), env, top
         self.source = Source(env, outer)
+        self.sets: GroupingSets | None = None
 
     # ------------------------------------------------------------------ the clauses
     def build(self) -> Built:
@@ -234,10 +236,18 @@ class _Select:
     def _aggregate(self, parts: _Parts) -> None:
         # A subquery inside an aggregate or a key is an input of the grouping, any other comes after it.
         self.source.attach(frozenset().union(*map(columns_of, parts.keys), *map(columns_in_aggregates, parts.all())))
-        collector = AggregateCollector(self.env.fresh, parts.keys, self.source.node, self.source.waiting)
+        keys, expanded = parts.keys, None
+        if self.sets is not None:
+            expanded = self.sets.expand(self.source.node, self.env.fresh)
+            self.source.node, keys = expanded.rows, [*keys, column(expanded.number.id)]
+            parts.map(expanded.rewrite)
+        collector = AggregateCollector(self.env.fresh, keys, self.source.node, self.source.waiting)
         parts.map(collector.rewrite)
         self.source.rewrite_waiting(collector.rewrite)
-        self.source.node = Aggregate(self.source.node, *collector.finish())
+        grouped, calls = collector.finish()
+        if expanded is not None:
+            grouped = tuple(Named(k.field, expanded.keys.get(k.scalar, k.scalar)) for k in grouped)
+        self.source.node = Aggregate(self.source.node, grouped, calls)
 
     def _windows(self, parts: _Parts) -> None:
         """Window calls see the groups; QUALIFY sees the window calls."""
@@ -259,6 +269,8 @@ class _Select:
             return Nested(node, tuple(column(f.id) for f in node.fields))
         if limit := self.tree.args.get("limit") or self.tree.args.get("offset"):
             raise UnsupportedError("LIMIT in a correlated subquery or beside an aggregate", position_of(limit))
+        if self.sets is not None:
+            raise UnsupportedError("GROUPING SETS in a correlated subquery", position_of(self.tree))
         if self.parts.qualify is not None or self.parts.on or any(s.find(exp.Window) for s in self.parts.all()):
             raise UnsupportedError("a window in a correlated subquery or beside an aggregate", position_of(self.tree))
         self._check_aggregates_are_own(captured)
@@ -334,23 +346,23 @@ class _Select:
     def _group_keys(self, group: exp.Expr | None, names: list[str], scalars: list[Scalar]) -> list[Scalar]:
         if group is None:
             return []
-        if several := group.find(exp.GroupingSets, exp.Rollup, exp.Cube):
-            raise UnsupportedError(f"GROUP BY {several.key.upper()} has no incremental form yet", position_of(several))
         if group.args.get("totals"):
             raise UnsupportedError("GROUP BY WITH TOTALS has no incremental form", position_of(group))
         if group.args.get("all"):
             return [s for s in scalars if not contains_aggregate(s) and not s.find(exp.Window)]
-        keys: list[Scalar] = []
-        for item in group.expressions:
-            at = output_index(item, names)
-            if at is not None and (isinstance(item, exp.Literal) or not self.source.scope.can_resolve(item)):
-                key = scalars[at]
-            else:
-                key = self.source.bind(item)
-            if contains_aggregate(key):
-                raise SqlError("GROUP BY cannot contain an aggregate", position_of(item))
-            keys.append(key)
-        return keys
+        if (listed := listed_sets(group)) is None:
+            return [self._group_key(item, names, scalars) for item in group.expressions]
+        sets = [dict.fromkeys(self._group_key(item, names, scalars) for item in keys) for keys in listed]
+        self.sets = GroupingSets(tuple(tuple(keys) for keys in sets), self.env.dialect)
+        return list(dict.fromkeys(key for keys in sets for key in keys))
+
+    def _group_key(self, item: exp.Expr, names: list[str], scalars: list[Scalar]) -> Scalar:
+        at = output_index(item, names)
+        named = isinstance(item, exp.Column) and self.source.scope.can_resolve(item)
+        key = scalars[at] if at is not None and not named else self.source.bind(item)
+        if contains_aggregate(key):
+            raise SqlError("GROUP BY cannot contain an aggregate", position_of(item))
+        return key
 
     # ------------------------------------------------------------------ output
     def _project(self, names: list[str], scalars: list[Scalar]) -> Node:

@@ -70,7 +70,7 @@ class Scope:
                 position_of(column),
                 f"write {' or '.join(f'{o}.{name}' for o in owners)}",
             )
-        if self.outer is not None and self.outer.can_resolve(column):
+        if self.outer is not None and (self.outer.can_resolve(column) or self._is_outside(table)):
             found_outside = self.outer.resolve(column)
             self.captured.add(found_outside)
             return found_outside
@@ -98,6 +98,15 @@ class Scope:
         if self._owned(column.name, column.table):
             return True
         return self.outer is not None and self.outer.can_resolve(column)
+
+    def _is_outside(self, table: str) -> bool:
+        """Whether a table name can only be meant for a query around."""
+        scope: Scope | None = self
+        while table and scope is not None:
+            if any(r.alias.lower() == table.lower() for r in scope.relations):
+                return scope is not self
+            scope = scope.outer
+        return False
 
     def star(self, table: str, node: exp.Expr) -> Iterator[tuple[str, str]]:
         """What `*` or `table.*` stands for."""

@@ -252,6 +252,7 @@ class Source:
                 later.append(test)
             else:
                 self.node = Filter(self.node, test)
+        self.attach(frozenset().union(*map(columns_of, later)), JoinKind.INNER)
         for join in joins:
             self.node = join.joined_to(self.node)
         for test in later:
@@ -261,10 +262,14 @@ class Source:
         self.attach(columns_of(predicate))
         self.node = Filter(self.node, predicate)
 
-    def attach(self, used: frozenset[str] | None = None) -> None:
-        """Join the subqueries bound so far, or those of them whose columns are used."""
-        for pending in list(self._waiting):
-            if used is None or pending.ids & used:
+    def attach(self, used: frozenset[str] | None = None, kind: JoinKind | None = None) -> None:
+        """Join the subqueries bound so far, or those of them whose columns are used.
+
+        One row for all comes first: a change of it meets every row, and nothing else should have to be
+        computed for that.
+        """
+        for pending in sorted(self._waiting, key=lambda p: p.kind is not JoinKind.INNER):
+            if (used is None or pending.ids & used) and (kind is None or pending.kind is kind):
                 self.node = pending.joined_to(self.node)
                 self._waiting.remove(pending)
 

@@ -17,9 +17,11 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from viewkeep.plan.conditions import ids_of
 from viewkeep.plan.nodes import (
     Aggregate,
     Field,
+    Filter,
     Fresh,
     Join,
     JoinKind,
@@ -30,6 +32,7 @@ from viewkeep.plan.nodes import (
     inputs_of,
     with_inputs,
 )
+from viewkeep.plan.rewrite import normalise
 from viewkeep.plan.scalars import Scalar, column, columns_of, conjoin, integer, operand, raise_error
 
 
@@ -42,7 +45,8 @@ class Domain:
 
     def into(self, node: Node, around: Node) -> Node:
         keys = tuple(Named(f, s) for f, s in zip(self.stand_in.fields, self.values, strict=True))
-        rows = Aggregate(around, keys)
+        used = frozenset().union(*map(columns_of, self.values))
+        rows = Aggregate(_lowest(normalise(around), used), keys)
 
         def visit(here: Node) -> Node:
             if here is self.stand_in:
@@ -98,6 +102,20 @@ class Pending:
     def joined_to(self, around: Node) -> Node:
         node = self.domain.into(self.node, around) if self.domain else self.node
         return Join(around, node, conjoin(self.condition), self.kind)
+
+
+def _lowest(node: Node, used: frozenset[str]) -> Node:
+    """The part of a plan that has some columns: more values than are needed do no harm, more joins do."""
+    match node:
+        case Filter(input=Join()):
+            below = _lowest(node.input, used)
+            return node if below is node.input else below
+        case Join() if node.kind.linear_in_left and used <= ids_of(node.left):
+            return _lowest(node.left, used)
+        case Join(kind=JoinKind.INNER) if used <= ids_of(node.right):
+            return _lowest(node.right, used)
+        case _:
+            return node
 
 
 # ---------------------------------------------------------------------- columns of the query around
