@@ -18,6 +18,7 @@ from viewkeep.runtime.compiled import CompiledView, compile_view
 from viewkeep.sql.schema import read_schema
 from viewkeep.strategy.methods import method_of
 from viewkeep.strategy.program import Append, Stage
+from viewkeep.strategy.shape import Shape
 
 FOLDER = Path(__file__).parent / "golden"
 DOCS = Path(__file__).parent.parent / "docs"
@@ -53,12 +54,12 @@ class Case:
         return compile_view(TableName("v"), self.value("view"), read_schema(self.value("schema"), "duckdb"), "duckdb")
 
     def sql(self, dialect: str) -> str:
-        program = self.compiled().program(self.changed, self.append_only)
+        program = self.compiled().program(Shape.of(self.changed, frozenset() if self.append_only else self.changed))
         return "\n".join(f"-- {s.why}\n{s.sql};" for s in program_sql(program, dialect))
 
     def output(self) -> str:
         compiled = self.compiled()
-        program = compiled.program(self.changed, self.append_only)
+        program = compiled.program(Shape.of(self.changed, frozenset() if self.append_only else self.changed))
         plans = [s.source for s in program.steps if isinstance(s, Append | Stage) and not isinstance(s.source, str)]
         assert compiled.query is not None
         sections = {

@@ -22,7 +22,13 @@ ON_SCREEN = 100
 _ROOM_FOR_REASONS = 120
 """A history table this wide has room for a column of sentences."""
 
-_STYLES = {"classical": "green", "unchanged": "dim", "recompute": "yellow", "invalid": "bold red"}
+_STYLES = {
+    "classical": "green",
+    "foreign-key": "green",
+    "unchanged": "dim",
+    "recompute": "yellow",
+    "invalid": "bold red",
+}
 
 
 def duration(seconds: float) -> str:

@@ -19,6 +19,7 @@ from viewkeep.plan.nodes import Query
 from viewkeep.strategy import names
 from viewkeep.strategy.layout import BagLayout, GroupLayout
 from viewkeep.strategy.program import Program, Stage, TakeOut
+from viewkeep.strategy.shape import Shape
 
 
 class Compiled(Protocol):
@@ -30,7 +31,9 @@ class Compiled(Protocol):
     query: Query | None
     sources: tuple[TableName, ...]
 
-    def program(self, changed: frozenset[str], append_only: bool) -> Program: ...
+    def every_change(self) -> Shape: ...
+
+    def program(self, shape: Shape) -> Program: ...
 
     def full_program(self) -> Program: ...
 
@@ -50,7 +53,7 @@ def whole_program(compiled: Compiled, sources: Sequence[Table], dialect: str) ->
     if compiled.query is None:
         program = compiled.full_program()
     else:
-        program = compiled.program(frozenset(s.folded for s in compiled.sources), append_only=False)
+        program = compiled.program(compiled.every_change())
         found += [_delta(source, dialect) for source in sources]
     found += [f"-- refresh: {s.why}\n{s.sql}" for s in program_sql(program, dialect, alone=True)]
     if dialect == "postgres":

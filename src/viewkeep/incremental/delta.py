@@ -3,11 +3,12 @@
     delta(Q)  such that  old(Q) + delta(Q) = new(Q)   as bags, whatever changed at once
 
 Each operator has its rule in the file of its name; this driver recurses and hands every rule the
-deltas of its inputs. None means: no table below changed, nothing to do.
+deltas of its inputs. None means: nothing below changed, there is nothing to do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import assert_never
 
 from viewkeep.incremental.aggregate import delta_aggregate
@@ -49,24 +50,28 @@ def delta(node: Node, context: Context) -> Weighted | None:
         case Scan():
             return delta_scan(node, context)
         case Filter():
-            return delta_filter(node, _changed(node.input, context))
+            return _over(delta(node.input, context), lambda below: delta_filter(node, below))
         case Project():
-            return delta_project(node, _changed(node.input, context))
+            return _over(delta(node.input, context), lambda below: delta_project(node, below))
         case Join(kind=JoinKind.INNER):
             relations, predicates = flatten_join(node)
             changes = [_tight(r, context) for r in relations]
             return delta_join(node, relations, predicates, changes, context)
         case Union():
-            return delta_union(node, [d for child in node.inputs if (d := delta(child, context))], context)
+            found = [d for child in node.inputs if (d := delta(child, context))]
+            return delta_union(node, found, context) if found else None
         case Aggregate():
-            return delta_aggregate(node, _changed(node.input, context), old(node.input, context), context)
+            return _over(
+                delta(node.input, context),
+                lambda below: delta_aggregate(node, below, old(node.input, context), context),
+            )
         case Window():
             base, _ = window_chain(node)
-            return delta_window(node, _changed(base, context), old(base, context), context)
+            return _over(delta(base, context), lambda below: delta_window(node, below, old(base, context), context))
         case Repeat():
-            return delta_repeat(node, _changed(node.input, context))
+            return _over(delta(node.input, context), lambda below: delta_repeat(node, below))
         case TopK():
-            return delta_top_k(node, old(node.input, context), context)
+            return _over(delta(node.input, context), lambda _: delta_top_k(node, old(node.input, context), context))
         case Values():
             return None
         case Join():
@@ -75,10 +80,12 @@ def delta(node: Node, context: Context) -> Weighted | None:
             assert_never(node)
 
 
-def _join_with_unmatched(node: Join, context: Context) -> Weighted:
+def _join_with_unmatched(node: Join, context: Context) -> Weighted | None:
     """Joins that also ask who has no partner: semi, anti, left, full."""
     left = _tight(node.left, context) if node.kind is JoinKind.FULL else delta(node.left, context)
     right, moved = _tight(node.right, context), None
+    if left is None and right is None:
+        return None
     if right is not None:
         moved = partners(node, old(node.left, context), old(node.right, context), right, context)
     if not node.kind.keeps_right:
@@ -101,8 +108,6 @@ def _tight(node: Node, context: Context) -> Weighted | None:
     return to_units(found, context.fresh) if found is not None and grouped else found
 
 
-def _changed(node: Node, context: Context) -> Weighted:
-    """The delta of an input that is known to read a changed table."""
-    found = delta(node, context)
-    assert found is not None
-    return found
+def _over(below: Weighted | None, rule: Callable[[Weighted], Weighted]) -> Weighted | None:
+    """A rule over the delta of an input, if it has one: by a foreign key a change may concern nobody."""
+    return None if below is None else rule(below)

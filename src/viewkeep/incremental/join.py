@@ -7,11 +7,15 @@ changes is counted in exactly one branch. Weights multiply, so an insert that me
 cancels and two deletes count once. A relation that did not change has no branch, and its old
 state is its new one. Each branch starts from its delta, the smallest input, and of a relation that
 is computed in groups it computes those that the delta can meet.
+
+Relations that are reached along foreign keys count as one with the relation that points at them:
+see foreign_keys.py.
 """
 
 from __future__ import annotations
 
 from viewkeep.incremental.affected import narrowed
+from viewkeep.incremental.foreign_keys import all_rows, components
 from viewkeep.incremental.old import join_weighted, old
 from viewkeep.incremental.weighted import Context, Weighted, add
 from viewkeep.plan.nodes import Join, Node
@@ -20,15 +24,19 @@ from viewkeep.plan.scalars import Scalar, conjoin
 
 def delta_join(
     node: Join, relations: list[Node], predicates: list[Scalar], changes: list[Weighted | None], context: Context
-) -> Weighted:
+) -> Weighted | None:
     """`relations` and `predicates` are the flattened join; `changes` has the delta of each relation."""
     branches: list[Weighted] = []
     condition = conjoin(predicates)
-    for i, change in enumerate(changes):
+    parts = components(relations, context.edges)
+    for i, part in enumerate(parts):
+        change = changes[part.root]
         if change is None:
-            continue
-        before = [old(r, context) for r in relations[:i]]
-        after = [Weighted(r) for r in relations[i + 1 :]]
-        others = [Weighted(narrowed(r.node, condition, change, context.fresh), r.weight) for r in (*before, *after)]
+            continue  # whatever else changed in this part, nothing points at it
+        beside = [all_rows(relations[m], context) for m in part.others]
+        before = [old(relations[m], context) for p in parts[:i] for m in p.members]
+        after = [Weighted(relations[m]) for p in parts[i + 1 :] for m in p.members]
+        every = (*beside, *before, *after)
+        others = [Weighted(narrowed(r.node, condition, change, context.fresh), r.weight) for r in every]
         branches.append(join_weighted([change, *others], predicates, context))
-    return add(branches, node.fields, context.fresh)
+    return add(branches, node.fields, context.fresh) if branches else None

@@ -35,6 +35,21 @@ class Weighted:
 
 
 @dataclass(frozen=True, slots=True)
+class Edge:
+    """A join of a plan that follows a foreign key: from columns of one scan to a key of another."""
+
+    child: str
+    """The scan that points, named by its first column: the same table may be there twice."""
+    parent: str
+    pairs: tuple[tuple[str, str], ...]
+    """Ids of the columns that point, and of those they point at."""
+    parent_table: str
+    """Folded name."""
+    enforced: bool
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
     """What is the same for a whole delta plan."""
 
@@ -43,6 +58,10 @@ class Context:
     """Folded names of the tables that changed: branches of all others are not even built."""
     time_travel: bool = False
     """Whether the engine can read a table as it was; otherwise old = new minus the changes."""
+    edges: frozenset[Edge] = frozenset()
+    """Foreign keys that hold for these changes, so that what they point at needs no branch."""
+    lost_rows: frozenset[str] = frozenset()
+    """Folded names of the changed tables that lost rows; only asked where there are edges."""
 
     def touches(self, node: Node) -> bool:
         return any(name.folded in self.changed for name in sources(node))

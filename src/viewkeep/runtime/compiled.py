@@ -6,12 +6,14 @@ compiled once for as long as the database is open.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from viewkeep.catalog import Catalog, TableName
 from viewkeep.emit.statements import Statement, program_sql
 from viewkeep.errors import UnsupportedError
-from viewkeep.incremental.weighted import Context
+from viewkeep.incremental.foreign_keys import edges_of, violations
+from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.nodes import (
     Aggregate,
     Field,
@@ -33,7 +35,8 @@ from viewkeep.strategy.grouped import refresh_groups
 from viewkeep.strategy.layout import BagLayout, GroupLayout, layout_of
 from viewkeep.strategy.program import Program
 from viewkeep.strategy.recompute import recompute
-from viewkeep.strategy.simplify import simplify_program
+from viewkeep.strategy.shape import Shape
+from viewkeep.strategy.simplify import simplify, simplify_program
 
 FIRST_GENERATED = 1001
 """Ids made after planning start here, so that they read apart from the user's columns."""
@@ -52,7 +55,9 @@ class CompiledView:
     time_travel: bool = False
     keeps_changes: bool = True
     """Whether views above and subscribers can ask what changed."""
-    _programs: dict[tuple[frozenset[str], bool], Program] = field(default_factory=dict)
+    edges: tuple[Edge, ...] = ()
+    """Joins along foreign keys."""
+    _programs: dict[Shape, Program] = field(default_factory=dict)
     _full: Program | None = None
     _statements: dict[tuple[int, str], list[Statement]] = field(default_factory=dict)
 
@@ -65,29 +70,56 @@ class CompiledView:
     @property
     def monotone(self) -> bool:
         """Whether inserts below can only ever insert above: then an append-only change appends."""
-        layout = self.layout
-        below = layout.aggregate.input if isinstance(layout, GroupLayout) else layout.contents
-        return self.query is not None and all(map(_inserts_stay_inserts, walk(below)))
+        return self.query is not None and all(map(_inserts_stay_inserts, walk(self.core)))
 
-    def program(self, changed: frozenset[str], append_only: bool) -> Program:
-        appended = append_only and self.monotone
-        key = (changed, appended)
-        if key not in self._programs:
-            context = Context(self.fresh, changed, self.time_travel)
+    @property
+    def core(self) -> Node:
+        """The plan whose delta a refresh computes."""
+        return self.layout.aggregate.input if isinstance(self.layout, GroupLayout) else self.layout.contents
+
+    def every_change(self) -> Shape:
+        """The shape of a change in which every source gained and lost rows."""
+        every = frozenset(s.folded for s in self.sources)
+        return Shape(every, every)
+
+    def program(self, shape: Shape) -> Program:
+        if shape not in self._programs:
+            context, appended = shape.context(self.fresh, self.time_travel), shape.append_only and self.monotone
             if isinstance(self.layout, GroupLayout):
                 made = refresh_groups(self.layout, context, appended, self.keeps_changes)
             else:
                 made = refresh_bag(self.layout, context, appended)
-            self._programs[key] = simplify_program(made)
-        return self._programs[key]
+            self._programs[shape] = simplify_program(made)
+        return self._programs[shape]
+
+    def shape(
+        self,
+        strategy: str,
+        changed: frozenset[str],
+        lost_rows: frozenset[str],
+        violated: Callable[[list[Edge], Shape], set[int]],
+    ) -> tuple[Shape, list[str]]:
+        """The shape of a change, and the foreign keys that cannot be relied on for it.
+
+        `violated` asks the engine which of some edges have a doubt that comes true, by their number."""
+        asked = [e for e in self.edges if e.parent_table in changed] if strategy in ("auto", "foreign-key") else []
+        broken = violated(asked, Shape(changed, lost_rows, frozenset(asked))) if asked else set()
+        kept = [e for i, e in enumerate(asked) if i not in broken]
+        if strategy == "foreign-key":  # what points at an unchanged table holds anyway
+            kept += [e for e in self.edges if e.parent_table not in changed]
+        return Shape.of(changed, lost_rows, frozenset(kept)), [asked[i].label for i in sorted(broken)]
+
+    def doubts(self, edge: Edge, shape: Shape) -> list[Node]:
+        """Plans each of which has a row if an edge must not be relied on for a change."""
+        return [simplify(n) for n in violations(self.core, edge, shape.context(self.fresh, self.time_travel))]
 
     def full_program(self, logged: bool = True) -> Program:
         text = None if self.query else self.text
         return simplify_program(recompute(self.layout, self.fresh, text, logged and self.keeps_changes))
 
-    def statements(self, changed: frozenset[str], append_only: bool, dialect: str) -> list[Statement]:
+    def statements(self, shape: Shape, dialect: str) -> list[Statement]:
         """The SQL of `program`."""
-        return self._sql(self.program(changed, append_only), dialect)
+        return self._sql(self.program(shape), dialect)
 
     def full_statements(self, dialect: str) -> list[Statement]:
         if self._full is None:
@@ -128,7 +160,8 @@ def compile_view(
     if not compiled.sources:
         raise UnsupportedError("the query reads no table")
     # Every delta rule is asked now, so that what has none is known before the view is created.
-    compiled.program(frozenset(s.folded for s in compiled.sources), append_only=False)
+    compiled.program(compiled.every_change())
+    compiled.edges = edges_of(compiled.core, catalog)
     return compiled
 
 

@@ -21,7 +21,7 @@ def explain_compiled(compiled: CompiledView, options: dict[str, str], last: Refr
         lines += ["", "plan, and how each operator is maintained:"]
         lines.append(_indent(show(compiled.query.root, lambda n: method_of(n, layout))))
         lines += ["", _storage(compiled)]
-        program = compiled.program(frozenset(s.folded for s in compiled.sources), append_only=False)
+        program = compiled.program(compiled.every_change())
         lines += ["", "delta plan, if every source changed:", _indent(_delta(program))]
     if last is not None:
         lines += ["", f"last refresh: {last.strategy}; {last.reason}"]

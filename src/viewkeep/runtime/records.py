@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from viewkeep.catalog import Column, Key, Kind, Table, TableName
+from viewkeep.catalog import Column, ForeignKey, Key, Kind, Table, TableName
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,12 @@ def from_json(text: str) -> ViewRecord:
 
 
 def _table_to_json(table: Table) -> dict[str, Any]:
-    """Foreign keys are left out: no plan depends on them yet."""
     return {
         "name": str(table.name),
         "columns": [asdict(c) for c in table.columns],
         "kind": table.kind.value,
         "keys": [asdict(k) for k in table.keys],
+        "foreign_keys": [{**asdict(f), "parent": str(f.parent)} for f in table.foreign_keys],
         "definition": table.definition,
     }
 
@@ -83,6 +83,9 @@ def _table_from_json(data: dict[str, Any]) -> Table:
         tuple(Column(**c) for c in data["columns"]),
         Kind(data["kind"]),
         tuple(Key(tuple(k["columns"]), k["enforced"]) for k in data["keys"]),
-        (),
+        tuple(
+            ForeignKey(tuple(f["columns"]), TableName.parse(f["parent"]), tuple(f["parent_columns"]), f["enforced"])
+            for f in data.get("foreign_keys", ())
+        ),
         data["definition"],
     )

@@ -15,7 +15,7 @@ class RefreshReport:
 
     view: str
     strategy: str
-    """"classical", "recompute" or "unchanged"."""
+    """"classical", "foreign-key", "recompute" or "unchanged"."""
     reason: str
     rows_inserted: int = 0
     rows_deleted: int = 0

@@ -20,14 +20,15 @@ def refresh_bag(layout: BagLayout, context: Context, append_only: bool) -> Progr
     """
     if layout.partition is not None:
         found = partition_change(layout.contents, layout.partition, layout.scan(), context)
-        return Program("classical", apply_rows(layout, found))
+        return Program(() if found is None else apply_rows(layout, found))
     change = delta(layout.contents, context)
-    assert change is not None
+    if change is None:
+        return Program(())
     if append_only:
         deltas = sum(scan.state is State.DELTA for scan in scans(change.node))
         rows = change if deltas == 1 else to_units(change, context.fresh)
-        return Program("classical", (append_rows(layout, Project(rows.node, keep(layout.stored)), "all rows are new"),))
-    return Program("classical", apply_rows(layout, to_units(change, context.fresh)))
+        return Program((append_rows(layout, Project(rows.node, keep(layout.stored)), "all rows are new"),))
+    return Program(apply_rows(layout, to_units(change, context.fresh)))
 
 
 def apply_rows(layout: BagLayout, change: Weighted) -> tuple[Step, ...]:

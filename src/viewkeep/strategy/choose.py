@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from viewkeep.strategy.shape import Shape
 
 CROSSOVER = 0.6
 """Share of changed source rows from which 'auto' recomputes. Measured by `python -m bench crossover`: a
@@ -40,6 +42,17 @@ class Choice:
     """Rows the chosen way is expected to read from sources and deltas."""
 
 
+def with_foreign_keys(choice: Choice, shape: Shape, dropped: Sequence[str]) -> Choice:
+    """An incremental choice, told which foreign keys it relies on and which it cannot."""
+    said = [choice.reason]
+    if shape.edges:
+        labels = ", ".join(sorted({e.label for e in shape.edges}))
+        said.append(f"no branch for what is pointed at by {labels}")
+    if dropped:
+        said.append(f"not relied on this time, as rows point at what came or went: {', '.join(sorted(dropped))}")
+    return replace(choice, strategy=shape.strategy, reason="; ".join(said))
+
+
 def choose(situation: Situation) -> Choice:
     """The strategy of one refresh.
 
@@ -70,8 +83,8 @@ def choose(situation: Situation) -> Choice:
         return Choice("unchanged", "no source changed", 0)
     if situation.policy in ("incremental", "strict"):
         return incremental(f"policy is {situation.policy!r}; {changed:,} source rows changed")
-    if situation.strategy == "classical":
-        return incremental("strategy is 'classical'")
+    if situation.strategy in ("classical", "foreign-key"):
+        return incremental(f"strategy is {situation.strategy!r}")
     crossover = CROSSOVER if situation.keeps_changes else CROSSOVER_UNLOGGED
     said, limit = f"{changed:,} of {total:,} source rows changed ({share * 100:.1f} %)", f"{crossover * 100:.0f} %"
     if share > crossover:

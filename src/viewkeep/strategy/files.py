@@ -36,6 +36,7 @@ from viewkeep.plan.scalars import column, conjoin, integer, null_safe_equal
 from viewkeep.strategy import names
 from viewkeep.strategy.grouped import Combination, additive_delta
 from viewkeep.strategy.layout import BagLayout, GroupLayout
+from viewkeep.strategy.partitioned import partition_change
 from viewkeep.strategy.simplify import simplify
 
 TOUCHED = TableName("_vk_touched")
@@ -48,7 +49,7 @@ class Rewrite:
     """One refresh of a view that is stored as files."""
 
     rows: Node | None
-    """What the touched files hold afterwards. Without a change: rows that are all new."""
+    """What the touched files hold afterwards; without a change, rows that are all new. None of both: nothing to do."""
     change: Node | None = None
     """Computed first, then read as CHANGE under `columns`."""
     columns: tuple[str, ...] = ()
@@ -68,13 +69,15 @@ class Rewrite:
 
 def refresh_files(layout: BagLayout | GroupLayout, context: Context, append_only: bool) -> Rewrite:
     """`append_only`: no source lost a row and the plan cannot turn an insert into a delete."""
+    if isinstance(layout, BagLayout) and layout.partition is not None:
+        change = partition_change(layout.contents, layout.partition, layout.scan(), context)
+    else:
+        change = delta(layout.aggregate.input if isinstance(layout, GroupLayout) else layout.contents, context)
+    if change is None:
+        return Rewrite(None)
     if isinstance(layout, GroupLayout):
-        change = delta(layout.aggregate.input, context)
-        assert change is not None
         found = _add_state(layout, change, context) if layout.state.additive else _combine(layout, change, context)
     else:
-        change = delta(layout.contents, context)
-        assert change is not None
         found = _append(layout, change, context) if append_only else _replace_rows(layout, change, context)
     return replace(
         found,

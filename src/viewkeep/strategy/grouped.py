@@ -43,12 +43,11 @@ from viewkeep.strategy.program import Append, DropEmpty, MergeAdd, Program, Stag
 def refresh_groups(layout: GroupLayout, context: Context, append_only: bool, logged: bool) -> Program:
     """`append_only`: no row can leave a group, so none dies. `logged`: changes of additive state are kept."""
     change = delta(layout.aggregate.input, context)
-    assert change is not None
+    if change is None:
+        return Program(())
     if layout.state.additive:
-        return Program(
-            "classical", _add_state(layout, additive_delta(layout, change, context.fresh), append_only, logged)
-        )
-    return Program("classical", _combine(layout, change, context))
+        return Program(_add_state(layout, additive_delta(layout, change, context.fresh), append_only, logged))
+    return Program(_combine(layout, change, context))
 
 
 # ---------------------------------------------------------------------- additive state

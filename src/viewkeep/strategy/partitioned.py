@@ -61,10 +61,11 @@ def partition_of(core: Node) -> tuple[Node, Partition | None]:
     return rows, Partition(stable, scalars, tuple(by_id[p.scalar.name] for p in passed))
 
 
-def partition_change(contents: Node, partition: Partition, stored: Node, context: Context) -> Weighted:
+def partition_change(contents: Node, partition: Partition, stored: Node, context: Context) -> Weighted | None:
     """What the stored rows gain and lose."""
     change = delta(partition.base, context)
-    assert change is not None
+    if change is None:
+        return None
     keys = affected_keys(change, partition.scalars, context.fresh)
     now = graft(contents, partition.base, restrict(partition.base, partition.scalars, keys))
     then = restrict(stored, tuple(column(f.id) for f in partition.fields), keys)

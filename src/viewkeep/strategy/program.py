@@ -90,7 +90,6 @@ Step = Stage | Append | MergeAdd | DropEmpty | DeleteMatching | TakeOut | Clear
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The steps of one refresh and how they came about."""
+    """The steps of one refresh."""
 
-    strategy: str
     steps: tuple[Step, ...]

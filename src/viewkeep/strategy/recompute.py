@@ -28,14 +28,13 @@ def recompute(layout: BagLayout | GroupLayout, fresh: Fresh, text: str | None = 
         Append(names.backing(layout.view), layout.columns, new, "the new contents", stamp),
     )
     if not logged:
-        return Program("recompute", (stage, *replaced))
+        return Program((stage, *replaced))
     if isinstance(layout, GroupLayout) and layout.state.additive:
-        return Program("recompute", (stage, _state_difference(layout, new, old), *replaced))
+        return Program((stage, _state_difference(layout, new, old), *replaced))
     change = to_units(add([Weighted(new), negate(Weighted(old), fresh)], layout.stored, fresh), fresh)
     # By value where rows are no groups: a recompute may be due to a declared key that does not hold.
     match = layout.keys if isinstance(layout, GroupLayout) else ()
     return Program(
-        "recompute",
         (
             stage,
             stage_change(layout, change, "what the new contents differ in"),

@@ -24,6 +24,7 @@ from pyspark.sql import functions as sf
 from viewkeep.engine.delta_log import CHANGES_FOLDER
 from viewkeep.engine.spark import FEW, Spark, translate
 from viewkeep.engine.table_format import Change, DataFile, NewFile, Recorded, Snapshot
+from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.nodes import State
 from viewkeep.runtime.lake.programs import Text
 from viewkeep.runtime.lake.pruning import Values, distinct, prune
@@ -33,6 +34,7 @@ from viewkeep.runtime.lake.stored import StoredView
 from viewkeep.strategy import names
 from viewkeep.strategy.files import CHANGE, MOVED, TOUCHED, WAS
 from viewkeep.strategy.pruning import Origin, Relation
+from viewkeep.strategy.shape import Shape
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -83,14 +85,23 @@ class Maintenance:
     ) -> None:
         self.spark, self.sources = db.spark, sources
         self.stored, self.changed, self.since, self.reading = stored, changed, since, reading
-        append_only = all(not c.deleted for c in changed.values())
-        self.program = db.programs(stored.record).refresh(frozenset(changed), append_only)
-        self.plan = self.program.plan
         self.staged: Staged | None = None
+        self.programs = db.programs(stored.record)
+        lost_rows = frozenset(s for s, c in changed.items() if c.deleted)
+        self.shape, self.dropped = db.compiled(stored.record).shape(
+            stored.record.strategy, frozenset(changed), lost_rows, self._violated
+        )
+        self.program = self.programs.refresh(self.shape)
+        self.plan = self.program.plan
+
+    def _violated(self, edges: list[Edge], shape: Shape) -> set[int]:
+        guard = self.programs.guard(edges, shape)
+        return set(self.spark.collect(self._query(guard)).column(0).to_pylist()) if guard else set()
 
     def outcome(self) -> Outcome:
         if self.program.change is None:
-            assert self.program.rows is not None
+            if self.program.rows is None:
+                return Outcome()
             added = write_rows(self.spark, self.stored.snapshot, self._query(self.program.rows))
             return Outcome(added, inserted=sum(f.rows for f in added))
         if self.plan.counted and self.stored.snapshot.rows <= SMALL:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from viewkeep.catalog import TableName
+from viewkeep.emit.guard import guard_sql
 from viewkeep.emit.select import user_query
 from viewkeep.emit.statements import query_sql
 from viewkeep.engine.spark import DIALECT
-from viewkeep.incremental.weighted import Context
+from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.nodes import Node
 from viewkeep.runtime.compiled import CompiledView
 from viewkeep.strategy.files import CHANGE, MOVED, WAS, Rewrite, refresh_files
 from viewkeep.strategy.pruning import Relation, bind_scans
+from viewkeep.strategy.shape import Shape
 
 
 @dataclass(slots=True)
@@ -37,22 +39,28 @@ class Programs:
 
     def __init__(self, compiled: CompiledView, prefix: str) -> None:
         self.compiled, self.prefix = compiled, prefix
-        self._programs: dict[tuple[frozenset[str], bool], Program] = {}
+        self._programs: dict[Shape, Program] = {}
 
-    def refresh(self, changed: frozenset[str], append_only: bool) -> Program:
-        appended = append_only and self.compiled.monotone
-        key = (changed, appended)
-        if key not in self._programs:
-            context = Context(self.compiled.fresh, changed, time_travel=True)
+    def refresh(self, shape: Shape) -> Program:
+        if shape not in self._programs:
+            context, appended = shape.context(self.compiled.fresh, True), shape.append_only and self.compiled.monotone
             plan = refresh_files(self.compiled.layout, context, appended)
             stored = self.compiled.layout.columns
-            self._programs[key] = Program(
+            self._programs[shape] = Program(
                 plan,
                 self._text(plan.change, plan.columns),
                 self._text(plan.rows, (*stored, WAS, MOVED) if plan.counted else stored),
                 self._text(plan.anew, stored),
             )
-        return self._programs[key]
+        return self._programs[shape]
+
+    def guard(self, edges: Sequence[Edge], shape: Shape) -> Text | None:
+        """Which edges must not be relied on for a change, by their number."""
+        relations: dict[str, Relation] = {}
+        namer = self._namer(relations)
+        doubts = [self.compiled.doubts(edge, shape) for edge in edges]
+        sql = guard_sql(doubts, DIALECT, lambda plan: bind_scans(plan, frozenset(), namer))
+        return None if sql is None else Text(sql, relations)
 
     def contents(self) -> Text:
         """The stored rows from scratch; the user's own text where the view has no plan."""

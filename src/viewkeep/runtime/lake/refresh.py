@@ -22,7 +22,7 @@ from viewkeep.runtime.lake.sources import Sources
 from viewkeep.runtime.lake.stored import REPORT, StoredView, position_name, positions
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import RefreshReport, entry_of
-from viewkeep.strategy.choose import Choice, Situation, choose
+from viewkeep.strategy.choose import Choice, Situation, choose, with_foreign_keys
 
 if TYPE_CHECKING:
     from viewkeep.runtime.lake.database import LakeDatabase
@@ -78,7 +78,7 @@ class LakeRefresher:
             )  # fmt: skip
         choice = self._choose(record, changed, now, lost, full)
         reading = Reading()
-        outcome = self._compute(stored, choice, changed, since, reading)
+        choice, outcome = self._compute(stored, choice, changed, since, reading)
         report = RefreshReport(
             str(record.name),
             choice.strategy,
@@ -158,12 +158,13 @@ class LakeRefresher:
         changed: Mapping[str, Change],
         since: Mapping[str, int | None],
         reading: Reading,
-    ) -> Outcome:
+    ) -> tuple[Choice, Outcome]:
         record = stored.record
         try:
             if choice.strategy == "recompute":
-                return self._recompute(stored, reading)
-            return Maintenance(self.db, self.sources, stored, changed, since, reading).outcome()
+                return choice, self._recompute(stored, reading)
+            work = Maintenance(self.db, self.sources, stored, changed, since, reading)
+            return with_foreign_keys(choice, work.shape, work.dropped), work.outcome()
         except ViewkeepError as error:
             if choice.strategy != "recompute" and self.spark.is_data_error(error):
                 raise StartOver(

@@ -27,7 +27,7 @@ def load_batch(engine: Engine, table: Table, data: pa.Table) -> int:
     source = Scan(_BATCH, tuple((Field(f"c_{i}"), n) for i, n in enumerate(columns)))
     step = Append(table.name, columns, source, "the loaded rows")
     with engine.bound(_BATCH.name, named_as(table, data)), engine.transaction():
-        _run(engine, table, Program("load", (step,)))
+        _run(engine, table, Program((step,)))
     return int(data.num_rows)
 
 
@@ -38,7 +38,7 @@ def apply_batch(engine: Engine, table: Table, data: pa.Table) -> tuple[int, int]
     columns = tuple(c.name for c in table.columns)
     steps = _apply_steps(table, columns)
     with engine.bound(_BATCH.name, renamed), engine.transaction():
-        counts = _run(engine, table, Program("apply", steps))
+        counts = _run(engine, table, Program(steps))
         wanted = int(engine.execute(f'SELECT COUNT(*) FROM "{_UNITS.name}" WHERE "{WEIGHT}" < 0')[0][0])
         if counts[1] != wanted:
             raise ChangeError(

@@ -9,13 +9,16 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from viewkeep.catalog import TableName
+from viewkeep.emit.guard import guard_sql
 from viewkeep.emit.select import table_text
 from viewkeep.emit.setup import drop_temporary
 from viewkeep.emit.statements import Statement, out_of, program_sql, query_sql
 from viewkeep.errors import EngineError, PolicyError, RefreshError, ViewkeepError
+from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.nodes import Field, Named, Project
 from viewkeep.plan.scalars import column
 from viewkeep.runtime.compiled import CompiledView
@@ -25,9 +28,10 @@ from viewkeep.runtime.reports import RefreshReport
 from viewkeep.runtime.transactional.capture import TRIGGERS, Pending
 from viewkeep.runtime.transactional.store import LOST, Books, SourceRecord
 from viewkeep.strategy import names
-from viewkeep.strategy.choose import Choice, Situation, choose
+from viewkeep.strategy.choose import Situation, choose, with_foreign_keys
 from viewkeep.strategy.outgoing import outgoing
 from viewkeep.strategy.program import Append, Clear, DeleteMatching, DropEmpty, MergeAdd, Stage, TakeOut
+from viewkeep.strategy.shape import Shape
 
 if TYPE_CHECKING:
     from viewkeep.runtime.transactional.database import TransactionalDatabase
@@ -237,8 +241,16 @@ class Refresher:
         version = self._tick(run)
         if again and not again.logged:
             inserted, deleted = self._replace(run, record, compiled)
+        elif choice.strategy == "recompute":
+            inserted, deleted = self._execute(run, record, compiled, None)
         else:
-            inserted, deleted = self._execute(run, record, compiled, choice, changed)
+            self._bind(run, record, changed)
+            lost_rows = frozenset(s for s, c in changed.items() if c.deleted)
+            shape, dropped = compiled.shape(
+                record.strategy, frozenset(changed), lost_rows, partial(self._violated, compiled)
+            )
+            choice = with_foreign_keys(choice, shape, dropped)
+            inserted, deleted = self._execute(run, record, compiled, shape)
         run.done.add(folded)
         run.moved.add(folded)
         positions.update(dict.fromkeys(changes, version))
@@ -307,24 +319,29 @@ class Refresher:
         return self.capture.count(run.records[source].name)
 
     # ------------------------------------------------------------------ running its program
-    def _execute(
-        self, run: _Run, record: ViewRecord, compiled: CompiledView, choice: Choice, changed: dict[str, _Change]
-    ) -> tuple[int, int]:
-        if choice.strategy == "recompute":
+    def _bind(self, run: _Run, record: ViewRecord, changed: Mapping[str, _Change]) -> None:
+        """Let the deltas of the changed tables be what this view has not consumed."""
+        for source in record.sources:
+            if source.folded in changed and source.folded in run.sources:
+                after = run.positions[record.name.folded][source.folded] if source.folded in run.backlog else None
+                self.capture.bind(source, after, run.sources[source.folded].columns)
+
+    def _violated(self, compiled: CompiledView, edges: list[Edge], shape: Shape) -> set[int]:
+        text = guard_sql([compiled.doubts(edge, shape) for edge in edges], self.dialect)
+        return {row[0] for row in self.engine.execute(text)} if text else set()
+
+    def _execute(self, run: _Run, record: ViewRecord, compiled: CompiledView, shape: Shape | None) -> tuple[int, int]:
+        """Run the program for a shape of change, or the one that recomputes."""
+        if shape is None:
             statements = compiled.full_statements(self.dialect)
         else:
-            for source in record.sources:
-                if source.folded in changed and source.folded in run.sources:
-                    after = run.positions[record.name.folded][source.folded] if source.folded in run.backlog else None
-                    self.capture.bind(source, after, run.sources[source.folded].columns)
-            append_only = not any(c.deleted for c in changed.values())
-            statements = compiled.statements(frozenset(changed), append_only, self.dialect)
+            statements = compiled.statements(shape, self.dialect)
         try:
             return self._apply(run, compiled, statements)
         except ViewkeepError as error:
             if self.engine.is_data_error(error):
                 reason = f"the changes hold a value that does not fit ({error.fact}), the tables perhaps not"
-                raise _StartOver(record.name.folded, reason, logged=choice.strategy != "recompute") from error
+                raise _StartOver(record.name.folded, reason, logged=shape is not None) from error
             raise self._failed(record, error) from error
 
     def _replace(self, run: _Run, record: ViewRecord, compiled: CompiledView) -> tuple[int, int]:

@@ -1,0 +1,34 @@
+"""The shape of a change: all that a program depends on besides its view. Programs are compiled once a shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from viewkeep.incremental.weighted import Context, Edge
+from viewkeep.plan.nodes import Fresh
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    changed: frozenset[str]
+    """Folded names of the sources that changed."""
+    lost_rows: frozenset[str] = frozenset()
+    """Those that lost rows."""
+    edges: frozenset[Edge] = frozenset()
+    """Foreign keys that are relied on."""
+
+    @staticmethod
+    def of(changed: frozenset[str], lost_rows: frozenset[str], edges: frozenset[Edge] = frozenset()) -> Shape:
+        """Without foreign keys it matters only whether rows were lost at all: fewer shapes, fewer programs."""
+        return Shape(changed, lost_rows if edges else changed if lost_rows else frozenset(), edges)
+
+    @property
+    def append_only(self) -> bool:
+        return not self.lost_rows
+
+    @property
+    def strategy(self) -> str:
+        return "foreign-key" if self.edges else "classical"
+
+    def context(self, fresh: Fresh, time_travel: bool) -> Context:
+        return Context(fresh, self.changed, time_travel, self.edges, self.lost_rows)
