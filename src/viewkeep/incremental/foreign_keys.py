@@ -103,7 +103,7 @@ def _node_name(scan: Scan) -> str:
 
 def components(relations: Sequence[Node], edges: frozenset[Edge]) -> list[Component]:
     """The largest rooted component first, then the largest of what is left."""
-    number = {_node_name(r): i for i, r in enumerate(relations) if isinstance(r, Scan)}
+    number = _numbers(relations)
     points: dict[int, set[int]] = {}
     for edge in edges:
         if edge.child in number and edge.parent in number:
@@ -122,6 +122,38 @@ def _reach(root: int, points: dict[int, set[int]], left: set[int]) -> list[int]:
     for current in found:
         found += [p for p in sorted(points.get(current, ())) if p in left and p not in found]
     return found
+
+
+def draw_components(root: Node, edges: tuple[Edge, ...]) -> list[str]:
+    """The components of each join as indented lines, and how many branches they save."""
+    lines: list[str] = []
+    for relations, _ in _joins(root):
+        parts = components(relations, frozenset(edges))
+        if len(parts) == len(relations):
+            continue
+        lines.append(f"{len(relations)} tables, {len(parts)} branch{'es' if len(parts) > 1 else ''}:")
+        for part in parts:
+            lines += _draw(part.root, relations, edges, set(part.members), "  ")
+    return lines
+
+
+def _draw(at: int, relations: Sequence[Node], edges: tuple[Edge, ...], inside: set[int], margin: str) -> list[str]:
+    """A relation, and below it what it points at; each of the component once."""
+    here = relations[at]
+    inside.discard(at)
+    if not isinstance(here, Scan):
+        return [f"{margin}a subquery"]
+    lines, number = [f"{margin}{here.table}"], _numbers(relations)
+    for edge in edges:
+        target = number.get(edge.parent)
+        if edge.child == _node_name(here) and target in inside:
+            below = _draw(target, relations, edges, inside, margin + "    ")
+            lines += [f"{margin}└─ {edge.label}", *below[1:]]
+    return lines
+
+
+def _numbers(relations: Sequence[Node]) -> dict[str, int]:
+    return {_node_name(r): i for i, r in enumerate(relations) if isinstance(r, Scan)}
 
 
 # ---------------------------------------------------------------------- states and conditions

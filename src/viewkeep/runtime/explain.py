@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from viewkeep.incremental.foreign_keys import draw_components
 from viewkeep.plan.printer import show
 from viewkeep.runtime.compiled import CompiledView
 from viewkeep.runtime.reports import RefreshReport
@@ -22,6 +23,9 @@ def explain_compiled(compiled: CompiledView, options: dict[str, str], last: Refr
         lines.append(_indent(show(compiled.query.root, lambda n: method_of(n, layout))))
         lines += ["", _storage(compiled)]
         program = compiled.program(compiled.every_change())
+        if compiled.edges:
+            lines += ["", "foreign keys, each relied on where the changes allow it:"]
+            lines += [f"  {line}" for line in draw_components(compiled.core, compiled.edges)]
         lines += ["", "delta plan, if every source changed:", _indent(_delta(program))]
     if last is not None:
         lines += ["", f"last refresh: {last.strategy}; {last.reason}"]
