@@ -22,6 +22,7 @@ from viewkeep.incremental.scan import delta_scan
 from viewkeep.incremental.semi_join import delta_semi
 from viewkeep.incremental.top_k import delta_top_k
 from viewkeep.incremental.union import delta_union
+from viewkeep.incremental.unnest import delta_unnest
 from viewkeep.incremental.weighted import Context, Weighted, to_units
 from viewkeep.incremental.window import delta_window, window_chain
 from viewkeep.plan.nodes import (
@@ -35,6 +36,7 @@ from viewkeep.plan.nodes import (
     Scan,
     TopK,
     Union,
+    Unnest,
     Values,
     Window,
     walk,
@@ -65,6 +67,8 @@ def delta(node: Node, context: Context) -> Weighted | None:
             return delta_window(node, _changed(base, context), old(base, context), context)
         case Repeat():
             return delta_repeat(node, _changed(node.input, context))
+        case Unnest():
+            return delta_unnest(node, _changed(node.input, context))
         case TopK():
             return delta_top_k(node, old(node.input, context), context)
         case Values():
