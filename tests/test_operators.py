@@ -1027,6 +1027,11 @@ SMALL_VIEWS = {
     "pairs": "SELECT x.a AS p, y.a AS q FROM l x JOIN l y ON x.k = y.k",
     "total": "SELECT SUM(a) AS s, MIN(a) AS m FROM l",
     "stacked": "SELECT k, a AS v FROM l UNION ALL SELECT k, b FROM r",
+    "less": "SELECT k, a AS v FROM l EXCEPT ALL SELECT k, b FROM r",
+    "common": "SELECT v, COUNT(*) AS n FROM (SELECT a AS v FROM l INTERSECT ALL SELECT b FROM r) t GROUP BY v",
+    "ranks": "SELECT k, RANK() OVER (PARTITION BY k ORDER BY a) AS n FROM l",
+    "ranked": "SELECT n, SUM(a) AS s FROM (SELECT a, RANK() OVER (PARTITION BY k ORDER BY a) AS n FROM l) t GROUP BY n",
+    "totals": "SELECT k, b, COUNT(*) AS n, MIN(b) AS lo FROM r GROUP BY CUBE (k, b)",
 }
 small = st.one_of(st.none(), st.integers(0, 2))
 step = st.tuples(st.sampled_from("lr"), st.sampled_from(["insert", "delete", "update"]), small, small, small)

@@ -36,6 +36,12 @@ PARENTS = {
     "top k of bag": "SELECT kind AS k, value AS n FROM events ORDER BY value, kind LIMIT 6",
     "top k of groups": "SELECT customer AS k, SUM(qty) AS n FROM orders GROUP BY customer ORDER BY 2 DESC, 1 LIMIT 3",
     "top k of minima": "SELECT customer AS k, MIN(qty) AS n FROM orders GROUP BY customer ORDER BY 2, 1 LIMIT 3",
+    "except all": "SELECT customer AS k, qty AS n FROM orders EXCEPT ALL SELECT customer, value FROM events",
+    "window": "SELECT id, qty AS k, RANK() OVER (PARTITION BY customer ORDER BY qty, id) AS n FROM orders",
+    "window of all": "SELECT customer AS k, COUNT(*) OVER (ORDER BY value) AS n FROM events",
+    "top k inside": """SELECT o.customer AS k, t.n FROM orders o
+        JOIN (SELECT customer, qty AS n FROM orders ORDER BY qty DESC NULLS LAST, id LIMIT 4) t USING (customer)""",
+    "rollup": "SELECT kind AS k, ok, SUM(value) AS n FROM events GROUP BY ROLLUP (kind, ok)",
     "twice grouped": "SELECT n AS k, COUNT(*) AS n FROM (SELECT COUNT(*) AS n FROM tags GROUP BY tag) GROUP BY n",
 }
 CHILDREN = {
@@ -45,7 +51,7 @@ CHILDREN = {
     "joined": "SELECT a.k, a.n, b.n AS m FROM parent a JOIN parent b ON a.n = b.n",
 }
 GRANDCHILD = "SELECT COUNT(*) AS n, SUM(c) AS c FROM sums"
-QUICK = ("joined bag", "additive", "minimum", "having", "top k of groups")
+QUICK = ("joined bag", "additive", "minimum", "having", "top k of groups", "except all", "window", "rollup")
 by_parent = pytest.mark.parametrize(
     "parent",
     [pytest.param(q, id=n.replace(" ", "-"), marks=() if n in QUICK else pytest.mark.slow) for n, q in PARENTS.items()],

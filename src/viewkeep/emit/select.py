@@ -31,6 +31,7 @@ from viewkeep.plan.nodes import (
     State,
     TopK,
     Union,
+    Unnest,
     Values,
     Window,
     inputs_of,
@@ -123,7 +124,7 @@ class _Emitter:
                 return self._join(node)
             case Aggregate():
                 return self._aggregate(node)
-            case Window():
+            case Window() | Unnest():
                 calls = [_as(c.scalar, c.field.id) for c in node.calls]
                 return _select([*(column(f.id) for f in node.input.fields), *calls], self.emit(node.input))
             case Union():

@@ -28,6 +28,7 @@ from viewkeep.plan.nodes import (
     Project,
     Repeat,
     Union,
+    Unnest,
     Window,
     types_of,
     walk,
@@ -92,6 +93,8 @@ def restrict(node: Node, scalars: tuple[Scalar, ...], keys: Node) -> Node:
         case Aggregate() if used and used <= {k.field.id for k in node.keys}:
             of_input: dict[str, Scalar] = {k.field.id: k.scalar for k in node.keys}
             return replace(node, input=restrict(node.input, tuple(substitute(s, of_input) for s in scalars), keys))
+        case Unnest() if used <= ids_of(node.input):
+            return replace(node, input=restrict(node.input, scalars, keys))
         case Window() if used <= ids_of(node.input):
             if used <= {s.name for s in node.partition if isinstance(s, exp.Column)}:
                 return replace(node, input=restrict(node.input, scalars, keys))

@@ -23,6 +23,7 @@ from viewkeep.incremental.scan import delta_scan
 from viewkeep.incremental.semi_join import delta_semi
 from viewkeep.incremental.top_k import delta_top_k
 from viewkeep.incremental.union import delta_union
+from viewkeep.incremental.unnest import delta_unnest
 from viewkeep.incremental.weighted import Context, Weighted, to_units
 from viewkeep.incremental.window import delta_window, window_chain
 from viewkeep.plan.nodes import (
@@ -36,6 +37,7 @@ from viewkeep.plan.nodes import (
     Scan,
     TopK,
     Union,
+    Unnest,
     Values,
     Window,
     walk,
@@ -70,6 +72,8 @@ def delta(node: Node, context: Context) -> Weighted | None:
             return _over(delta(base, context), lambda below: delta_window(node, below, old(base, context), context))
         case Repeat():
             return _over(delta(node.input, context), lambda below: delta_repeat(node, below))
+        case Unnest():
+            return _over(delta(node.input, context), lambda below: delta_unnest(node, below))
         case TopK():
             return _over(delta(node.input, context), lambda _: delta_top_k(node, old(node.input, context), context))
         case Values():

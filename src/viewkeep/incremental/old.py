@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from viewkeep.incremental.project import delta_project
 from viewkeep.incremental.scan import delta_scan
+from viewkeep.incremental.unnest import delta_unnest
 from viewkeep.incremental.weighted import WEIGHT_TYPE, Context, Weighted, add, consolidate, keep, negate, to_rows
 from viewkeep.incremental.weighted_groups import aggregate_weighted
 from viewkeep.plan.nodes import (
@@ -31,6 +32,7 @@ from viewkeep.plan.nodes import (
     State,
     TopK,
     Union,
+    Unnest,
     Values,
     Window,
 )
@@ -61,6 +63,8 @@ def old(node: Node, context: Context) -> Weighted:
             return Weighted(aggregate_weighted(node, old(node.input, context), context.fresh))
         case Window() | TopK():
             return Weighted(replace(node, input=to_rows(old(node.input, context), context.fresh)))
+        case Unnest():
+            return delta_unnest(node, old(node.input, context))
         case Repeat():
             below = old(node.input, context)
             return Weighted(Repeat(below.node, node.times), below.weight)

@@ -32,6 +32,7 @@ from viewkeep.plan.nodes import (
     State,
     TopK,
     Union,
+    Unnest,
     Values,
     Window,
 )
@@ -61,7 +62,7 @@ def keys_of(node: Node, catalog: Catalog) -> Keys:
             return _join_keys(node, catalog)
         case Aggregate():
             return frozenset({frozenset(k.field.id for k in node.keys)}) if node.keys else frozenset()
-        case Union() | Values() | Repeat():
+        case Union() | Values() | Repeat() | Unnest():
             return frozenset()
         case _:
             assert_never(node)

@@ -230,6 +230,22 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Unnest:
+    """Each row once for each element of a list; several lists go side by side, shorter ones end in NULLs."""
+
+    input: Node
+    calls: tuple[Named, ...]
+
+    def __post_init__(self) -> None:
+        for call in self.calls:
+            _require(call.scalar, self.input, "unnest")
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (*self.input.fields, *(c.field for c in self.calls))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Order:
     scalar: Scalar
     descending: bool = False
@@ -250,14 +266,14 @@ class TopK:
         return self.input.fields
 
 
-Node = Scan | Filter | Project | Join | Aggregate | Window | Union | Values | Repeat | TopK
+Node = Scan | Filter | Project | Join | Aggregate | Window | Union | Values | Repeat | Unnest | TopK
 
 
 def inputs_of(node: Node) -> tuple[Node, ...]:
     match node:
         case Scan() | Values():
             return ()
-        case Filter() | Project() | Aggregate() | Window() | Repeat() | TopK():
+        case Filter() | Project() | Aggregate() | Window() | Repeat() | Unnest() | TopK():
             return (node.input,)
         case Join():
             return (node.left, node.right)
@@ -272,7 +288,7 @@ def with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
     match node:
         case Scan() | Values():
             return node
-        case Filter() | Project() | Aggregate() | Window() | Repeat() | TopK():
+        case Filter() | Project() | Aggregate() | Window() | Repeat() | Unnest() | TopK():
             return replace(node, input=inputs[0])
         case Join():
             return replace(node, left=inputs[0], right=inputs[1])

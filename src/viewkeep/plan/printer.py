@@ -16,6 +16,7 @@ from viewkeep.plan.nodes import (
     State,
     TopK,
     Union,
+    Unnest,
     Values,
     Window,
     inputs_of,
@@ -63,6 +64,8 @@ def headline(node: Node) -> str:
             return f"Values ({len(node.rows)} rows)"
         case Repeat():
             return f"Repeat by {node.times}"
+        case Unnest():
+            return f"Unnest {_named(node.calls)}"
         case TopK():
             order = ", ".join(_sql(o.scalar) + (" desc" if o.descending else "") for o in node.order)
             limit = f" limit {node.limit}" if node.limit is not None else ""

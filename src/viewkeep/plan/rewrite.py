@@ -20,6 +20,7 @@ from viewkeep.plan.nodes import (
     Scan,
     TopK,
     Union,
+    Unnest,
     Values,
     Window,
     inputs_of,
@@ -172,6 +173,9 @@ def prune(node: Node, needed: frozenset[str] | None = None) -> Node:
         case TopK():
             ordering = frozenset().union(*(columns_of(o.scalar) for o in node.order))
             return replace(node, input=prune(node.input, wanted | ordering))
+        case Unnest():
+            # How many rows there are follows from every list, wanted or not.
+            return replace(node, input=prune(node.input, wanted | _read_by(node.calls)))
         case Repeat():
             return replace(node, input=prune(node.input, wanted | {node.times}))
         case Values():

@@ -152,6 +152,8 @@ def compile_view(
     `output`: the column names as the engine gives them, where it was asked.
     """
     query = build_query(text, catalog, dialect)
+    if output and len(output) != len(query.names):
+        raise UnsupportedError(f"the engine gives {len(output)} columns where {len(query.names)} were understood")
     if output:
         query = Query(query.root, output)
     fresh = Fresh(FIRST_GENERATED)

@@ -23,6 +23,7 @@ from viewkeep.sql.grouping_sets import GroupingSets, listed_sets
 from viewkeep.sql.ordering import arrange, cut_of, first_of_each, order_of, output_index, without_limit
 from viewkeep.sql.parse import parse_one, position_of
 from viewkeep.sql.scope import Relation, Scope
+from viewkeep.sql.series import NOT_YET, SEVERAL_ROWS, SeriesCollector
 from viewkeep.sql.set_operations import distinct, set_operation
 from viewkeep.sql.source import Built, Env, Source, constant_rows
 from viewkeep.sql.subquery import Domain, Equated, Nested, correlating, equated, zero_counts
@@ -94,10 +95,6 @@ def _arranged(tree: exp.Expr, built: Built, env: Env, top: bool) -> Built:
     return arrange(node, orders, cut, node.fields, env.fresh), names
 
 
-_SEVERAL_ROWS = (exp.Unnest, exp.Explode, exp.ExplodeOuter, exp.Posexplode, exp.Inline, exp.GenerateSeries)
-"""Functions that turn one row into several, which is no projection."""
-
-
 class _Select:
     """Builds one SELECT, clause by clause in the order in which SQL evaluates them."""
 
@@ -162,6 +159,9 @@ class _Select:
         if parts.on:
             orders = [order_of(item, scalar) for item, scalar in parts.order]
             self.source.node = first_of_each(self.source.node, tuple(parts.on), orders, self.env.fresh)
+        series = SeriesCollector(self.env.fresh, self.source.node)
+        parts.map(series.take)
+        self.source.node = series.over(self.source.node)
         node = self._project(names, parts.select)
         once = self.tree.args.get("distinct") is not None and not parts.on
         if once:
@@ -173,13 +173,12 @@ class _Select:
         for clause, what in (
             ("pivots", "PIVOT"),
             ("sample", "TABLESAMPLE"),
-            ("laterals", "LATERAL"),
             ("connect", "CONNECT BY"),
         ):
             if found := self.tree.args.get(clause):
                 where = found[0] if isinstance(found, list) else found
                 raise UnsupportedError(f"{what} has no incremental form yet", position_of(where))
-        for node in self.tree.find_all(*_SEVERAL_ROWS):
+        for node in self.tree.find_all(*NOT_YET):
             if node.find_ancestor(exp.Query) is self.tree:
                 raise UnsupportedError(f"{node.key.upper()} has no incremental form yet", position_of(node))
 
@@ -271,8 +270,11 @@ class _Select:
             raise UnsupportedError("LIMIT in a correlated subquery or beside an aggregate", position_of(limit))
         if self.sets is not None:
             raise UnsupportedError("GROUPING SETS in a correlated subquery", position_of(self.tree))
-        if self.parts.qualify is not None or self.parts.on or any(s.find(exp.Window) for s in self.parts.all()):
-            raise UnsupportedError("a window in a correlated subquery or beside an aggregate", position_of(self.tree))
+        apart = (exp.Window, *SEVERAL_ROWS)
+        if self.parts.qualify is not None or self.parts.on or any(s.find(*apart) for s in self.parts.all()):
+            raise UnsupportedError(
+                "a window or a series in a correlated subquery or beside an aggregate", position_of(self.tree)
+            )
         self._check_aggregates_are_own(captured)
         links = correlating(source.tests, captured)
         if theta and not self._grouped and not captured & (self._read(values) | source.links):
@@ -362,6 +364,8 @@ class _Select:
         key = scalars[at] if at is not None and not named else self.source.bind(item)
         if contains_aggregate(key):
             raise SqlError("GROUP BY cannot contain an aggregate", position_of(item))
+        if key.find(*SEVERAL_ROWS):
+            raise UnsupportedError("GROUP BY the elements of a list has no incremental form yet", position_of(item))
         return key
 
     # ------------------------------------------------------------------ output

@@ -15,6 +15,7 @@ from viewkeep.sql.determinism import check_deterministic
 from viewkeep.sql.parse import position_of
 from viewkeep.sql.references import definition_of
 from viewkeep.sql.scope import Relation, Scope
+from viewkeep.sql.series import Series, explode, series_of
 from viewkeep.sql.statements import table_name
 from viewkeep.sql.subquery import (
     Joined,
@@ -53,7 +54,9 @@ class Env:
         if with_ is None:
             return env
         if with_.args.get("recursive"):
-            raise UnsupportedError("WITH RECURSIVE has no incremental form", position_of(with_))
+            raise UnsupportedError(
+                "WITH RECURSIVE has no incremental form: a change may reach any round", position_of(with_)
+            )
         for cte in with_.expressions:
             columns = tuple(c.name for c in cte.args["alias"].args.get("columns") or ())
             env = replace(env, ctes={**env.ctes, cte.alias.lower(): (cte.this, columns, env)})
@@ -91,6 +94,8 @@ class Source:
             self.node = self._joined(from_.this)
         for join in tree.args.get("joins") or ():
             self._join(join)
+        for lateral in tree.args.get("laterals") or ():
+            self.node = self._series(self.node, lateral, series_of(lateral))
 
     def _joined(self, tree: exp.Expr) -> Node:
         """A relation with the joins that are written inside its parentheses."""
@@ -108,6 +113,9 @@ class Source:
         """One entry of FROM: a table, a CTE, a plain view or a subquery; its columns join the scope."""
         if tree.args.get("pivots") or tree.args.get("sample"):
             raise UnsupportedError("PIVOT and TABLESAMPLE have no incremental form yet", position_of(tree))
+        if series := series_of(tree):
+            one = Values(((exp.Literal.number(1),),), (Field(self.env.fresh("one"), "INTEGER"),))
+            return self._series(one, tree, series)
         match tree:
             case exp.Table() if isinstance(tree.this, exp.Identifier):
                 node, names = self._table(tree)
@@ -129,6 +137,23 @@ class Source:
         ids = [f.id for f in node.fields]
         self.scope.add(Relation(alias, tuple(zip(names, ids, strict=True))), tree)
         return node
+
+    def _series(self, node: Node, tree: exp.Expr, series: Series | None) -> Node:
+        """Rows made of the rows so far; their column joins the scope."""
+        if series is None:
+            raise UnsupportedError(f"{tree.this.key.upper()} in FROM has no incremental form yet", position_of(tree))
+        call = self.bind(series.call)
+        alias = tree.args.get("alias")
+        given = [c.name for c in alias.args.get("columns") or ()] if alias else []
+        if len(given) > 1 or columns_of(call) & (self.scope.captured | self.waiting):
+            raise UnsupportedError("a series of several columns or of a subquery", position_of(tree))
+        if columns_of(call) - types_of(node).keys():
+            raise UnsupportedError(f"{series.name.upper()} in FROM beside an outer join", position_of(tree))
+        exploded = explode(node, call, series.name, self.env.fresh)
+        named = alias.name if alias and alias.name else series.name
+        # The engine names the column after the alias where the function gives but one.
+        self.scope.add(Relation(named, ((given[0] if given else named, exploded.fields[-1].id),)), tree)
+        return exploded
 
     def _table(self, tree: exp.Table) -> Built:
         name = table_name(tree)
@@ -167,6 +192,10 @@ class Source:
         if how is None or method not in ("", "NATURAL"):
             words = " ".join(w for w in (method, side, kind) if w)
             raise UnsupportedError(f"{words} JOIN has no incremental form yet", position_of(join))
+        if how is JoinKind.INNER and not method and (series := series_of(join.this)):
+            self.node = self._series(self.node, join.this, series)
+            self._ask([self.bind(join.args["on"])] if join.args.get("on") else [])
+            return
         known, left, asked = len(self.scope.relations), self.node, len(self.tests)
         right = self._joined(join.this)
         shared = [i.name for i in join.args.get("using") or ()]
