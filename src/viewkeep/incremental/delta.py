@@ -13,7 +13,7 @@ from typing import assert_never
 from viewkeep.incremental.aggregate import delta_aggregate
 from viewkeep.incremental.filter import delta_filter
 from viewkeep.incremental.join import delta_join
-from viewkeep.incremental.old import old
+from viewkeep.incremental.old import old, old_rows
 from viewkeep.incremental.outer_join import delta_full, delta_left
 from viewkeep.incremental.partners import partners
 from viewkeep.incremental.project import delta_project
@@ -24,7 +24,7 @@ from viewkeep.incremental.top_k import delta_top_k
 from viewkeep.incremental.union import delta_union
 from viewkeep.incremental.unnest import delta_unnest
 from viewkeep.incremental.weighted import Context, Weighted, to_units
-from viewkeep.incremental.window import delta_window, window_chain
+from viewkeep.incremental.window import delta_window, window_chain, window_difference
 from viewkeep.plan.nodes import (
     Aggregate,
     Filter,
@@ -63,14 +63,16 @@ def delta(node: Node, context: Context) -> Weighted | None:
         case Aggregate():
             return delta_aggregate(node, _changed(node.input, context), old(node.input, context), context)
         case Window():
-            base, _ = window_chain(node)
+            base, partition = window_chain(node)
+            if not partition:
+                return window_difference(node, base, old_rows(base, context), context)
             return delta_window(node, _changed(base, context), old(base, context), context)
         case Repeat():
             return delta_repeat(node, _changed(node.input, context))
         case Unnest():
             return delta_unnest(node, _changed(node.input, context))
         case TopK():
-            return delta_top_k(node, old(node.input, context), context)
+            return delta_top_k(node, old_rows(node.input, context), context)
         case Values():
             return None
         case Join():
