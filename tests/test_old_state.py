@@ -18,7 +18,7 @@ from viewkeep.errors import UnsupportedError
 from viewkeep.incremental.delta import delta
 from viewkeep.incremental.reproducible import reproducible
 from viewkeep.incremental.weighted import Context, keep, to_units
-from viewkeep.plan.nodes import Fresh, Node, Project, Scan, State, TopK, inputs_of, sources, walk, with_inputs
+from viewkeep.plan.nodes import Filter, Fresh, Node, Project, Scan, State, TopK, inputs_of, sources, with_inputs
 from viewkeep.sql.build import build_query
 from viewkeep.strategy import names
 
@@ -54,11 +54,14 @@ def test_old_plus_delta_is_new(case: Case, time_travel: bool) -> None:
             assert_same_bag(rows_of(keeper.query(_sql(plan))) + left, before + came, batch.__name__)
 
 
-def _below_order(node: Node) -> Node:
+def _below_order(root: Node) -> Node:
     """A LIMIT at the top is not maintained but applied to what is."""
-    while any(isinstance(n, TopK) for n in walk(node)):
-        (node,) = inputs_of(node)
-    return node
+    node, below = root, root
+    while isinstance(node, Project | Filter | TopK):
+        if isinstance(node, TopK):
+            below = node.input
+        node = node.input
+    return below
 
 
 def _copy(sql: str) -> str:

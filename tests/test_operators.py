@@ -953,6 +953,26 @@ CASES = (
         "left join in a subquery",
         "SELECT id FROM products p WHERE EXISTS (SELECT 1 FROM orders o LEFT JOIN customers c ON c.id = o.customer WHERE o.product = p.id AND c.id IS NULL)",
     ),
+    Case(
+        "lateral",
+        "SELECT c.id, o.n, o.q FROM customers c CROSS JOIN LATERAL (SELECT o.id AS n, o.qty + 1 AS q FROM orders o WHERE o.customer = c.id AND o.qty > 1) o",
+    ),
+    Case(
+        "left lateral",
+        "SELECT t.tag, e.v FROM tags t LEFT JOIN LATERAL (SELECT 'v' || e.value AS v FROM events e WHERE e.customer = t.customer AND e.kind < t.tag) e ON TRUE",
+    ),
+    Case(
+        "lateral aggregate",
+        "SELECT c.id, g.n, g.s FROM customers c, LATERAL (SELECT COUNT(*) AS n, SUM(o.qty) AS s FROM orders o WHERE o.customer = c.id) g WHERE g.n < 3",
+    ),
+    Case(
+        "lateral groups",
+        "SELECT c.id, g.product, g.n FROM customers c JOIN LATERAL (SELECT o.product, COUNT(*) AS n FROM orders o WHERE o.qty < c.id GROUP BY o.product) g ON g.n > 1",
+    ),
+    Case(
+        "lateral distinct",
+        "SELECT t.customer, d.k FROM tags t, LATERAL (SELECT DISTINCT e.kind AS k FROM events e WHERE e.customer = t.customer) d(k)",
+    ),
     # ------------------------------------------------------------------ NaN and infinity
     Case("nan rows", "SELECT sensor, reading FROM readings"),
     Case(

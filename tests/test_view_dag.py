@@ -41,6 +41,13 @@ PARENTS = {
     "window of all": "SELECT customer AS k, COUNT(*) OVER (ORDER BY value) AS n FROM events",
     "top k inside": """SELECT o.customer AS k, t.n FROM orders o
         JOIN (SELECT customer, qty AS n FROM orders ORDER BY qty DESC NULLS LAST, id LIMIT 4) t USING (customer)""",
+    "left join": "SELECT t.customer AS k, o.qty AS n FROM tags t LEFT JOIN orders o ON o.customer = t.customer",
+    "full join": "SELECT customer AS k, value AS n FROM events FULL JOIN tags USING (customer)",
+    "left join of groups": """SELECT t.tag AS k, COUNT(o.id) AS n, SUM(o.qty) AS s
+        FROM tags t LEFT JOIN orders o ON o.customer = t.customer GROUP BY t.tag""",
+    "not in": "SELECT customer AS k, qty AS n FROM orders WHERE qty NOT IN (SELECT value FROM events WHERE ok)",
+    "correlated": """SELECT t.tag AS k, (SELECT COUNT(*) FROM orders o WHERE o.customer = t.customer) AS n,
+        EXISTS (SELECT 1 FROM events e WHERE e.customer = t.customer) AS e FROM tags t""",
     "rollup": "SELECT kind AS k, ok, SUM(value) AS n FROM events GROUP BY ROLLUP (kind, ok)",
     "twice grouped": "SELECT n AS k, COUNT(*) AS n FROM (SELECT COUNT(*) AS n FROM tags GROUP BY tag) GROUP BY n",
 }
@@ -49,9 +56,21 @@ CHILDREN = {
     "sums": "SELECT k, SUM(n) AS s, COUNT(*) AS c FROM parent GROUP BY k",
     "extremes": "SELECT MIN(n) AS lo, MAX(n) AS hi, COUNT(DISTINCT k) AS d FROM parent",
     "joined": "SELECT a.k, a.n, b.n AS m FROM parent a JOIN parent b ON a.n = b.n",
+    "beside": "SELECT a.k, a.n, b.k AS m FROM parent a LEFT JOIN parent b ON a.n = b.n + 1",
+    "without": "SELECT k, n FROM parent a WHERE NOT EXISTS (SELECT 1 FROM parent b WHERE b.k = a.k AND b.n > a.n)",
 }
 GRANDCHILD = "SELECT COUNT(*) AS n, SUM(c) AS c FROM sums"
-QUICK = ("joined bag", "additive", "minimum", "having", "top k of groups", "except all", "window", "rollup")
+QUICK = (
+    "joined bag",
+    "additive",
+    "minimum",
+    "having",
+    "top k of groups",
+    "except all",
+    "window",
+    "rollup",
+    "left join",
+)
 by_parent = pytest.mark.parametrize(
     "parent",
     [pytest.param(q, id=n.replace(" ", "-"), marks=() if n in QUICK else pytest.mark.slow) for n, q in PARENTS.items()],

@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from viewkeep.catalog import TableName
 from viewkeep.emit.raising import spell_errors
+from viewkeep.emit.spark_aggregates import spell_aggregates
 from viewkeep.errors import PlanError
 from viewkeep.plan.nodes import (
     Aggregate,
@@ -68,6 +69,8 @@ def select(plan: Node, outputs: Sequence[tuple[exp.Expr, str]], dialect: str) ->
     ]
     query.set("with_", exp.With(expressions=ctes))
     spell_errors(query, dialect)
+    if dialect == "spark":
+        spell_aggregates(query)
     return query
 
 

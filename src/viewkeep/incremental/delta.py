@@ -14,7 +14,7 @@ from typing import assert_never
 from viewkeep.incremental.aggregate import delta_aggregate
 from viewkeep.incremental.filter import delta_filter
 from viewkeep.incremental.join import delta_join
-from viewkeep.incremental.old import old
+from viewkeep.incremental.old import old, old_rows
 from viewkeep.incremental.outer_join import delta_full, delta_left
 from viewkeep.incremental.partners import partners
 from viewkeep.incremental.project import delta_project
@@ -25,7 +25,7 @@ from viewkeep.incremental.top_k import delta_top_k
 from viewkeep.incremental.union import delta_union
 from viewkeep.incremental.unnest import delta_unnest
 from viewkeep.incremental.weighted import Context, Weighted, to_units
-from viewkeep.incremental.window import delta_window, window_chain
+from viewkeep.incremental.window import delta_window, window_chain, window_difference
 from viewkeep.plan.nodes import (
     Aggregate,
     Filter,
@@ -68,14 +68,21 @@ def delta(node: Node, context: Context) -> Weighted | None:
                 lambda below: delta_aggregate(node, below, old(node.input, context), context),
             )
         case Window():
-            base, _ = window_chain(node)
+            base, partition = window_chain(node)
+            if not partition:
+                return _over(
+                    delta(base, context),
+                    lambda _: window_difference(node, base, old_rows(base, context), context),
+                )
             return _over(delta(base, context), lambda below: delta_window(node, below, old(base, context), context))
         case Repeat():
             return _over(delta(node.input, context), lambda below: delta_repeat(node, below))
         case Unnest():
             return _over(delta(node.input, context), lambda below: delta_unnest(node, below))
         case TopK():
-            return _over(delta(node.input, context), lambda _: delta_top_k(node, old(node.input, context), context))
+            return _over(
+                delta(node.input, context), lambda _: delta_top_k(node, old_rows(node.input, context), context)
+            )
         case Values():
             return None
         case Join():

@@ -13,6 +13,7 @@ from typing import assert_never
 
 from sqlglot import exp
 
+from viewkeep.incremental.affected import affected_keys, restrict
 from viewkeep.incremental.project import delta_project
 from viewkeep.incremental.scan import delta_scan
 from viewkeep.incremental.unnest import delta_unnest
@@ -62,7 +63,7 @@ def old(node: Node, context: Context) -> Weighted:
         case Aggregate():
             return Weighted(aggregate_weighted(node, old(node.input, context), context.fresh))
         case Window() | TopK():
-            return Weighted(replace(node, input=to_rows(old(node.input, context), context.fresh)))
+            return Weighted(replace(node, input=old_rows(node.input, context)))
         case Unnest():
             return delta_unnest(node, old(node.input, context))
         case Repeat():
@@ -74,6 +75,30 @@ def old(node: Node, context: Context) -> Weighted:
             return _old_join(node, context)
         case _:
             assert_never(node)
+
+
+def old_rows(node: Node, context: Context) -> Node:
+    """The old state as plain rows, for an operator that reads all of them.
+
+        R[old]  =  R ▷ ΔR  +  rows((R ⋉ ΔR) − ΔR)        compared by the whole row
+
+    Rows that no change equals are as they were; only the few others have to be counted.
+    """
+    if not context.touches(node):
+        return node
+    match node:
+        case Scan() if not context.time_travel:
+            change, whole = delta_scan(node, context), tuple(column(f.id) for f in node.fields)
+            values = affected_keys(change, whole, context.fresh)
+            touched = restrict(node, whole, values)
+            assert isinstance(touched, Join)
+            counted = add([Weighted(touched), negate(change, context.fresh)], node.fields, context.fresh)
+            untouched = replace(touched, kind=JoinKind.ANTI)
+            return Union((untouched, to_rows(counted, context.fresh)), node.fields)
+        case Filter() | Project():
+            return replace(node, input=old_rows(node.input, context))
+        case _:
+            return to_rows(old(node, context), context.fresh)
 
 
 def _old_join(node: Join, context: Context) -> Weighted:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from viewkeep.incremental.weighted import Context, Weighted, add, negate, to_rows
-from viewkeep.plan.nodes import TopK
+from viewkeep.incremental.weighted import Context, Weighted, add, negate
+from viewkeep.plan.nodes import Node, TopK
 
 
-def delta_top_k(node: TopK, before: Weighted, context: Context) -> Weighted:
-    """`before` is the old state of the input."""
-    then = Weighted(replace(node, input=to_rows(before, context.fresh)))
+def delta_top_k(node: TopK, before: Node, context: Context) -> Weighted:
+    """`before` has the old rows of the input."""
+    then = Weighted(replace(node, input=before))
     return add([Weighted(node), negate(then, context.fresh)], node.fields, context.fresh)

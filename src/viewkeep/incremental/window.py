@@ -32,11 +32,13 @@ def window_chain(node: Window) -> tuple[Node, tuple[Scalar, ...]]:
 def delta_window(node: Window, change: Weighted, before: Weighted, context: Context) -> Weighted:
     """`change` and `before` are the delta and the old state of what `window_chain` gives."""
     base, partition = window_chain(node)
-    new_input, old_input = base, before
-    if partition:
-        keys = affected_keys(change, partition, context.fresh)
-        new_input = restrict(base, partition, keys)
-        old_input = Weighted(restrict(before.node, partition, keys), before.weight)
-    now = Weighted(graft(node, base, new_input))
-    then = Weighted(graft(node, base, to_rows(old_input, context.fresh)))
+    keys = affected_keys(change, partition, context.fresh)
+    rows = to_rows(Weighted(restrict(before.node, partition, keys), before.weight), context.fresh)
+    return window_difference(node, restrict(base, partition, keys), rows, context)
+
+
+def window_difference(node: Window, new_rows: Node, old_rows: Node, context: Context) -> Weighted:
+    """The windows over the rows of now, minus the windows over the rows of before."""
+    base, _ = window_chain(node)
+    now, then = Weighted(graft(node, base, new_rows)), Weighted(graft(node, base, old_rows))
     return add([now, negate(then, context.fresh)], node.fields, context.fresh)

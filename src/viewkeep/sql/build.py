@@ -74,8 +74,8 @@ def _nested(tree: exp.Expr, env: Env, outer: Scope, theta: bool, values: bool) -
     if isinstance(tree, exp.Select):
         found = tree if values else without_limit(tree)
         return _Select(found, env.with_ctes(tree), outer, top=False).nested(theta, values)
-    node, _ = _query(tree, env, outer)
-    return Nested(node, tuple(column(f.id) for f in node.fields))
+    node, names = _query(tree, env, outer)
+    return Nested(node, tuple(column(f.id) for f in node.fields), tuple(names))
 
 
 def _arranged(tree: exp.Expr, built: Built, env: Env, top: bool) -> Built:
@@ -264,8 +264,8 @@ class _Select:
         source, captured = self.source, self.source.scope.captured
         one_row = self._grouped and not self.tree.args.get("group")
         if not captured and not one_row:
-            node, _ = self._finish()
-            return Nested(node, tuple(column(f.id) for f in node.fields))
+            node, names = self._finish()
+            return Nested(node, tuple(column(f.id) for f in node.fields), tuple(names))
         if limit := self.tree.args.get("limit") or self.tree.args.get("offset"):
             raise UnsupportedError("LIMIT in a correlated subquery or beside an aggregate", position_of(limit))
         if self.sets is not None:
@@ -281,7 +281,7 @@ class _Select:
             source.tests = [t for t in source.tests if not any(t is link for link in links)]
             source.settle()
             source.attach()
-            return Nested(source.node, tuple(self.parts.select), tuple(links))
+            return Nested(source.node, tuple(self.parts.select), tuple(self.names), tuple(links))
         return self._by_keys(links, one_row)
 
     def _by_keys(self, links: list[Scalar], one_row: bool) -> Nested:
@@ -320,7 +320,8 @@ class _Select:
             columns: list[Scalar] = [column(f.id) for f in source.node.fields]
             outputs, keys = columns[: len(outputs)], columns[len(outputs) :]
         links = [p.kind(this=p.outer.copy(), expression=operand(key)) for p, key in zip(pairs, keys, strict=True)]
-        return Nested(source.node, tuple(outputs), tuple(links), domain, one_row, parts.having if one_row else None)
+        present = parts.having if one_row else None
+        return Nested(source.node, tuple(outputs), tuple(self.names), tuple(links), domain, one_row, present)
 
     def _read(self, values: bool) -> frozenset[str]:
         """Columns that the clauses after WHERE read."""

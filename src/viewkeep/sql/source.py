@@ -26,6 +26,7 @@ from viewkeep.sql.subquery import (
     linked,
     null_rows,
     presence,
+    rows_of,
     value_of,
 )
 
@@ -196,6 +197,9 @@ class Source:
             self.node = self._series(self.node, join.this, series)
             self._ask([self.bind(join.args["on"])] if join.args.get("on") else [])
             return
+        if isinstance(join.this, exp.Lateral) and isinstance(join.this.this, exp.Subquery):
+            self._lateral(join, how)
+            return
         known, left, asked = len(self.scope.relations), self.node, len(self.tests)
         right = self._joined(join.this)
         shared = [i.name for i in join.args.get("using") or ()]
@@ -224,6 +228,29 @@ class Source:
             return
         for name, a, b in merging:
             self._merge(name, a, b, side)
+
+    def _lateral(self, join: exp.Join, kind: JoinKind) -> None:
+        """A query in FROM that uses columns of what stands before it."""
+        tree, on = join.this, join.args.get("on")
+        if kind not in (JoinKind.INNER, JoinKind.LEFT) or join.args.get("side") == "RIGHT" or join.args.get("using"):
+            raise UnsupportedError("LATERAL other than CROSS, INNER and LEFT JOIN", position_of(join))
+        if kind is JoinKind.LEFT and on is not None and on != exp.true():
+            raise UnsupportedError("LEFT JOIN LATERAL with a condition other than TRUE", position_of(join))
+        # Pulled predicates leave all rows as they are: too many where they have to be distinct.
+        nested = self._nested(tree.this, theta=not tree.this.unnest().args.get("distinct"))
+        pending, columns, above = rows_of(nested, kind, self.env.fresh)
+        if pending.reads & self.scope.captured or nested.present is not None:
+            raise UnsupportedError("LATERAL with HAVING, or with a column of a query further out", position_of(join))
+        self.node = pending.joined_to(self.node)
+        if above:
+            passed = tuple(Named(f, column(f.id)) for f in self.node.fields)
+            self.node = Project(self.node, (*passed, *columns))
+        alias = tree.args["alias"]
+        renamed = [c.name for c in alias.args.get("columns") or ()]
+        names = [*renamed, *nested.names[len(renamed) :]]
+        self.scope.add(Relation(alias.name, tuple((n, c.field.id) for n, c in zip(names, columns, strict=True))), tree)
+        if kind is JoinKind.INNER and on is not None:
+            self._ask([self.bind(on)])
 
     def _common_names(self, known: int) -> list[str]:
         left = {n.lower() for r in self.scope.relations[:known] for n, _ in r.columns}

@@ -62,6 +62,7 @@ class Nested:
 
     node: Node
     outputs: tuple[Scalar, ...]
+    names: tuple[str, ...]
     links: tuple[Scalar, ...] = ()
     domain: Domain | None = None
     one_row: bool = False
@@ -181,6 +182,19 @@ def value_of(nested: Nested, fresh: Fresh) -> Joined:
     grouped = Aggregate(nested.node, keys, calls)
     kind = JoinKind.LEFT if nested.correlated else JoinKind.INNER
     return [Pending(grouped, kind, links, nested.domain)], shown
+
+
+def rows_of(nested: Nested, kind: JoinKind, fresh: Fresh) -> tuple[Pending, tuple[Named, ...], bool]:
+    """LATERAL: a join with all rows; its columns, and whether they are computed above the join.
+
+    An aggregate without GROUP BY gives a row to every row of the query around: a left join.
+    """
+    columns = tuple(Named(Field(fresh(n)), s.copy()) for n, s in zip(nested.names, nested.outputs, strict=True))
+    if nested.one_row:
+        return linked(nested, JoinKind.LEFT if nested.correlated else JoinKind.INNER), columns, True
+    passed = tuple(Named(f, column(f.id)) for f in nested.node.fields)
+    node = Project(nested.node, (*passed, *columns))
+    return Pending(node, kind, nested.links, nested.domain), columns, False
 
 
 def exists_as_value(nested: Nested, fresh: Fresh) -> Joined:

@@ -2,6 +2,7 @@
 
     K = partitions in ΔR        ΔV = π(ω(R[new] ⋉ K)) − V ⋉ K
 
+Without PARTITION BY there is one partition: ΔV = π(ω(R[new])) − V.
 The old rows of an affected partition are those that are stored, so only the new ones are computed.
 And whatever the query may choose (ties, the last digit of a sum of doubles), it is what was chosen
 that leaves. The columns of the partition are stored beside the rows, hidden where the user has
@@ -44,8 +45,6 @@ def partition_of(core: Node) -> tuple[Node, Partition | None]:
     if not isinstance(node, Window) or not any(isinstance(n, Project) for n in between):
         return core, None
     base, scalars = window_chain(node)
-    if not scalars:
-        return core, None
     passed: list[Named] = [Named(Field(f"{names.PARTITION}{i}"), s) for i, s in enumerate(scalars, 1)]
     stable = reproducible(base)
     rows = graft(node, base, stable)
@@ -63,11 +62,13 @@ def partition_of(core: Node) -> tuple[Node, Partition | None]:
 
 def partition_change(contents: Node, partition: Partition, stored: Node, context: Context) -> Weighted | None:
     """What the stored rows gain and lose."""
-    change = delta(partition.base, context)
-    if change is None:
-        return None
-    keys = affected_keys(change, partition.scalars, context.fresh)
-    now = graft(contents, partition.base, restrict(partition.base, partition.scalars, keys))
-    then = restrict(stored, tuple(column(f.id) for f in partition.fields), keys)
+    now, then = contents, stored
+    if partition.scalars:
+        change = delta(partition.base, context)
+        if change is None:
+            return None
+        keys = affected_keys(change, partition.scalars, context.fresh)
+        now = graft(contents, partition.base, restrict(partition.base, partition.scalars, keys))
+        then = restrict(stored, tuple(column(f.id) for f in partition.fields), keys)
     rows = add([Weighted(now), negate(Weighted(then), context.fresh)], contents.fields, context.fresh)
     return to_units(rows, context.fresh)
