@@ -11,6 +11,8 @@ import pytest
 
 import viewkeep
 from viewkeep.catalog import TableName
+from viewkeep.emit.files import Programs
+from viewkeep.emit.lake import PREFIX, refresh_texts
 from viewkeep.emit.setup import setup_sql
 from viewkeep.emit.statements import program_sql
 from viewkeep.plan.printer import show
@@ -53,20 +55,25 @@ class Case:
     def compiled(self) -> CompiledView:
         return compile_view(TableName("v"), self.value("view"), read_schema(self.value("schema"), "duckdb"), "duckdb")
 
+    def shape(self) -> Shape:
+        return Shape.of(self.changed, frozenset() if self.append_only else self.changed)
+
     def sql(self, dialect: str) -> str:
-        program = self.compiled().program(Shape.of(self.changed, frozenset() if self.append_only else self.changed))
+        program = self.compiled().program(self.shape())
         return "\n".join(f"-- {s.why}\n{s.sql};" for s in program_sql(program, dialect))
 
     def output(self) -> str:
         compiled = self.compiled()
-        program = compiled.program(Shape.of(self.changed, frozenset() if self.append_only else self.changed))
+        program = compiled.program(self.shape())
         plans = [s.source for s in program.steps if isinstance(s, Append | Stage) and not isinstance(s.source, str)]
         assert compiled.query is not None
+        on_files = Programs(self.compiled(), PREFIX, pretty=True).refresh(self.shape())
         sections = {
             "plan": show(compiled.query.root, lambda n: method_of(n, compiled.layout)),
             "delta plan": show(plans[0]),
             "what the user reads (duckdb)": setup_sql(compiled.layout, "duckdb")[2] + ";",
             "refresh (duckdb)": self.sql("duckdb"),
+            "refresh (spark)": "\n".join(f"{s};" for s in refresh_texts(compiled, on_files)),
         }
         return "\n".join(f"---- {title}\n{text}" for title, text in sections.items()) + "\n"
 

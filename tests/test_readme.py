@@ -53,7 +53,7 @@ def test_printed_plans_are_those_of_the_golden_files(page: Path, name: str, titl
     golden = (ROOT / "tests" / "golden" / f"{name}.txt").read_text(encoding="utf-8")
     found = re.search(rf"^---- {re.escape(title)}\n(.*?)(?=^---- |\Z)", golden, re.DOTALL | re.MULTILINE)
     assert found, f"tests/golden/{name}.txt has no section {title!r}"
-    language = "sql" if "duckdb" in title else "text"
+    language = "sql" if title.endswith(("(duckdb)", "(spark)")) else "text"
     block = f"<!-- golden section: {name}, {title} -->\n```{language}\n{found.group(1).rstrip()}\n```\n<!-- end -->"
     pattern = re.compile(rf"<!-- golden section: {name}, {re.escape(title)} -->.*?<!-- end -->", re.DOTALL)
     text = page.read_text(encoding="utf-8")

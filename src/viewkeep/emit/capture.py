@@ -24,8 +24,6 @@ def trigger_name(source: TableName, event: str) -> str:
 
 def capture_sql(source: Table, dialect: str) -> list[str]:
     """Statements that start capture."""
-    if dialect == "spark":
-        return []  # the table's own Delta log says what changed, whoever wrote it
     log = names.log(source.name)
     columns = [c.name for c in source.columns]
     fields = [f"{_quote(names.VERSION, dialect)} BIGINT", f"{_quote(names.WEIGHT, dialect)} INTEGER NOT NULL"]

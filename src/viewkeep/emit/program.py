@@ -1,6 +1,7 @@
 """The whole maintenance program of a view as text: setup, capture, refresh.
 
-It is what viewkeep itself runs, for the case that this view is the only reader of its tables.
+It is what viewkeep itself runs, for the case that this view is the only reader of its tables. On a lake
+there is no table to change in place: there it is the queries of lake.py.
 """
 
 from __future__ import annotations
@@ -12,26 +13,18 @@ from sqlglot import exp
 
 from viewkeep.catalog import Kind, Table, TableName
 from viewkeep.emit.capture import capture_sql
+from viewkeep.emit.files import DIALECT as ON_LAKE
+from viewkeep.emit.lake import CompiledOnLake, lake_program
 from viewkeep.emit.select import identifier, table
 from viewkeep.emit.setup import setup_sql
 from viewkeep.emit.statements import out_of, program_sql
-from viewkeep.plan.nodes import Query
 from viewkeep.strategy import names
-from viewkeep.strategy.layout import BagLayout, GroupLayout
 from viewkeep.strategy.program import Program, Stage, TakeOut
 from viewkeep.strategy.shape import Shape
 
 
-class Compiled(Protocol):
+class Compiled(CompiledOnLake, Protocol):
     """What is needed of a compiled view here."""
-
-    view: TableName
-    text: str
-    layout: BagLayout | GroupLayout
-    query: Query | None
-    sources: tuple[TableName, ...]
-
-    def every_change(self) -> Shape: ...
 
     def program(self, shape: Shape) -> Program: ...
 
@@ -40,6 +33,8 @@ class Compiled(Protocol):
 
 def whole_program(compiled: Compiled, sources: Sequence[Table], dialect: str) -> list[str]:
     """All statements, each under a comment that says what it is for."""
+    if dialect == ON_LAKE:
+        return lake_program(compiled)
     text = None if compiled.query else compiled.text
     found = [f"-- setup: viewkeep's own schema and clock\n{s}" for s in _clock(dialect)]
     setup = setup_sql(compiled.layout, dialect, text)
@@ -59,10 +54,8 @@ def whole_program(compiled: Compiled, sources: Sequence[Table], dialect: str) ->
     if dialect == "postgres":
         found += [_drop(step.name) for step in program.steps if isinstance(step, Stage)]
         found += [_drop(out_of(step.view)) for step in program.steps if isinstance(step, TakeOut)]
-    if dialect != "spark":
-        logs = [table(names.log(s.name)).sql(dialect=dialect) for s in tables]
-        found += [f"-- refresh: the changes are consumed\nDELETE FROM {log}" for log in logs]
-    return found
+    logs = [table(names.log(s.name)).sql(dialect=dialect) for s in tables]
+    return found + [f"-- refresh: the changes are consumed\nDELETE FROM {log}" for log in logs]
 
 
 def _clock(dialect: str) -> list[str]:
@@ -80,12 +73,6 @@ def _delta(source: Table, dialect: str) -> str:
     name, log = names.delta(source.name), names.log(source.name)
     if source.kind is Kind.MATERIALIZED:
         return f"-- refresh: {name.name} is a table of the changes of view {source.name}, made from that view's own log"
-    if dialect == "spark":
-        return (
-            f"-- refresh: {name.name} holds the rows of {source.name} inserted (_vk_weight 1) and deleted (-1) since\n"
-            f"-- the last refresh. viewkeep registers it from the table's Delta log before the next statement;\n"
-            f"-- with the change feed on, this is the same:\n" + _change_feed(source, dialect)
-        )
     columns = [exp.column(identifier(c)) for c in (names.WEIGHT, *(c.name for c in source.columns))]
     view = exp.Create(
         this=table(name),
@@ -95,23 +82,6 @@ def _delta(source: Table, dialect: str) -> str:
         properties=exp.Properties(expressions=[exp.TemporaryProperty()]),
     )
     return f"-- refresh: the changes of {source.name} since the last refresh\n{view.sql(dialect=dialect, pretty=True)}"
-
-
-def _change_feed(source: Table, dialect: str) -> str:
-    weight = exp.Case(
-        ifs=[exp.If(this=exp.column("_change_type").isin("insert", "update_postimage"), true=exp.Literal.number(1))],
-        default=exp.Neg(this=exp.Literal.number(1)),
-    )
-    columns = [exp.column(identifier(c.name)) for c in source.columns]
-    feed = exp.Anonymous(this="table_changes", expressions=[exp.Literal.string(str(source.name)), exp.var(":since")])
-    view = exp.Create(
-        this=table(names.delta(source.name)),
-        kind="VIEW",
-        replace=True,
-        expression=exp.select(exp.alias_(weight, identifier(names.WEIGHT)), *columns).from_(exp.Table(this=feed)),
-        properties=exp.Properties(expressions=[exp.TemporaryProperty()]),
-    )
-    return view.sql(dialect=dialect, pretty=True)
 
 
 def _drop(name: TableName) -> str:

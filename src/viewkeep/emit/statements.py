@@ -1,4 +1,4 @@
-"""Program steps → SQL statements."""
+"""Program steps → SQL statements, for an engine that changes its tables in place."""
 
 from __future__ import annotations
 
@@ -77,10 +77,7 @@ def _stage(step: Stage, dialect: str) -> exp.Expr:
 
 
 def temporary(name: TableName, query: exp.Expr, dialect: str) -> exp.Expr:
-    """A table for the rest of the refresh. Spark has none: a cached view, filled at once, because what it
-    reads is about to change."""
-    if dialect == "spark":
-        return exp.Cache(this=table(name), expression=query)
+    """A table for the rest of the refresh."""
     return exp.Create(
         this=table(name),
         kind="TABLE",
@@ -135,9 +132,6 @@ def _merge(step: MergeAdd, dialect: str) -> exp.Expr:
 
 def _delete(step: DeleteMatching, dialect: str) -> exp.Expr:
     source = query_sql(step.source, step.columns, dialect)
-    if dialect == "spark":
-        # Rows have no address there; the difference of bags keeps the right number of copies.
-        return _overwrite(step.target, step.columns, source)
     chosen = _numbered(step.target, step.columns, (), source, _address(dialect))
     picked = exp.select("_vk_address").from_(chosen.subquery("numbered", copy=False)).where("_vk_number <= _vk_gone")
     return exp.Delete(
@@ -152,7 +146,7 @@ def take_out(step: TakeOut, dialect: str) -> list[exp.Expr]:
     every = (names.BORN, *step.columns)
     # The one group of a global aggregate has no key: its source says only that there is a change.
     source = query_sql(step.source, step.match or tuple(f.id for f in step.source.fields), dialect)
-    address = _of("stored", names.BORN) if dialect == "spark" else _address(dialect)
+    address = _address(dialect)
     if step.unique:
         matches: exp.Expr = exp.true()
         if step.match:
@@ -169,9 +163,6 @@ def take_out(step: TakeOut, dialect: str) -> list[exp.Expr]:
         this=exp.Schema(this=table(names.log(step.view)), expressions=[identifier(c) for c in (names.VERSION, *every)]),
         expression=exp.select(exp.alias_(this_version(), identifier(names.VERSION)), *columns).from_(table(chosen)),
     )
-    gone = exp.select(*(c.copy() for c in columns)).from_(table(chosen))
-    if dialect == "spark":
-        return [temporary(chosen, query, dialect), log, _overwrite(backing, every, gone)]
     addresses = exp.select("_vk_address").from_(table(chosen))
     remove = exp.Delete(
         this=exp.alias_(table(backing), "stored", table=True),
@@ -187,11 +178,6 @@ def out_of(view: TableName) -> TableName:
 
 def _address(dialect: str) -> exp.Column:
     return exp.column("ctid" if dialect == "postgres" else "rowid", table="stored")
-
-
-def _overwrite(target: TableName, columns: tuple[str, ...], gone: exp.Select) -> exp.Expr:
-    kept = exp.select(*(exp.column(identifier(c)) for c in columns)).from_(table(target))
-    return exp.Insert(this=table(target), expression=exp.except_(kept, gone, distinct=False), overwrite=True)
 
 
 def _numbered(

@@ -14,6 +14,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import NullType, StructField, StructType
 
 from viewkeep.catalog import Catalog, Column, ForeignKey, Key, Kind, Table, TableName
+from viewkeep.emit.files import Programs
 from viewkeep.engine.delta_log import DeltaLog
 from viewkeep.engine.spark import DIALECT, Spark
 from viewkeep.engine.table_format import DataFile, LostHistory
@@ -21,7 +22,6 @@ from viewkeep.engine.table_format import Kind as Moved
 from viewkeep.errors import EngineError, RefreshError
 from viewkeep.runtime.compiled import CompiledView
 from viewkeep.runtime.database import Database, Since
-from viewkeep.runtime.lake.programs import Programs
 from viewkeep.runtime.lake.refresh import LakeRefresher
 from viewkeep.runtime.lake.sources import Sources
 from viewkeep.runtime.lake.stored import REPORT, Views, position_name, positions

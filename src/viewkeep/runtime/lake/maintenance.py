@@ -21,12 +21,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Observation
 from pyspark.sql import functions as sf
 
+from viewkeep.emit.files import Text
 from viewkeep.engine.delta_log import CHANGES_FOLDER
 from viewkeep.engine.spark import FEW, Spark, translate
 from viewkeep.engine.table_format import Change, DataFile, NewFile, Recorded, Snapshot
 from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.nodes import State
-from viewkeep.runtime.lake.programs import Text
 from viewkeep.runtime.lake.pruning import Values, distinct, prune
 from viewkeep.runtime.lake.sources import Sources, schema_of
 from viewkeep.runtime.lake.staged import Staged, read_small

@@ -1,21 +1,46 @@
-"""The SQL of a refresh on a lake: compiled once for each shape of change, its relations bound at each refresh."""
+"""The SQL of a view that is stored as files: compiled once for each shape of change, its relations bound
+at each refresh.
+
+    SELECT … FROM income_delta_payments JOIN income_old_gods …
+
+A relation is not a table: what stands behind its name is chosen for each refresh, by version and file by file.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from viewkeep.catalog import TableName
 from viewkeep.emit.guard import guard_sql
 from viewkeep.emit.select import user_query
 from viewkeep.emit.statements import query_sql
-from viewkeep.engine.spark import DIALECT
 from viewkeep.incremental.weighted import Edge
-from viewkeep.plan.nodes import Node
-from viewkeep.runtime.compiled import CompiledView
-from viewkeep.strategy.files import CHANGE, MOVED, WAS, Rewrite, refresh_files
+from viewkeep.plan.nodes import Fresh, Node, Query, State
+from viewkeep.strategy import names
+from viewkeep.strategy.files import CHANGE, MOVED, TOUCHED, WAS, Rewrite, refresh_files
+from viewkeep.strategy.layout import BagLayout, GroupLayout
 from viewkeep.strategy.pruning import Relation, bind_scans
 from viewkeep.strategy.shape import Shape
+
+DIALECT = "spark"
+_STATES = {State.NEW: "new", State.OLD: "old", State.DELTA: "delta"}
+
+
+class Compiled(Protocol):
+    """What is needed of a compiled view here."""
+
+    view: TableName
+    text: str
+    layout: BagLayout | GroupLayout
+    query: Query | None
+    fresh: Fresh
+
+    @property
+    def monotone(self) -> bool: ...
+
+    def doubts(self, edge: Edge, shape: Shape) -> Sequence[Node]: ...
 
 
 @dataclass(slots=True)
@@ -35,10 +60,10 @@ class Program:
 
 
 class Programs:
-    """Of one view."""
+    """Of one view. `prefix`: what the names of its relations start with."""
 
-    def __init__(self, compiled: CompiledView, prefix: str) -> None:
-        self.compiled, self.prefix = compiled, prefix
+    def __init__(self, compiled: Compiled, prefix: str, pretty: bool = False) -> None:
+        self.compiled, self.prefix, self.pretty = compiled, prefix, pretty
         self._programs: dict[Shape, Program] = {}
 
     def refresh(self, shape: Shape) -> Program:
@@ -66,8 +91,14 @@ class Programs:
         """The stored rows from scratch; the user's own text where the view has no plan."""
         if self.compiled.query is None:
             text = user_query(self.compiled.text, self.compiled.layout.columns, DIALECT)
-            return Text(text.sql(dialect=DIALECT))
+            return Text(text.sql(dialect=DIALECT, pretty=self.pretty))
         found = self._text(self.compiled.layout.contents, self.compiled.layout.columns)
+        assert found is not None
+        return found
+
+    def shown(self) -> Text:
+        """What users read, over the stored rows."""
+        found = self._text(self.compiled.layout.above, self.compiled.layout.output)
         assert found is not None
         return found
 
@@ -76,15 +107,28 @@ class Programs:
             return None
         relations: dict[str, Relation] = {}
         bound = bind_scans(plan, frozenset({CHANGE}), self._namer(relations))
-        return Text(query_sql(bound, columns, DIALECT).sql(dialect=DIALECT), relations)
+        return Text(query_sql(bound, columns, DIALECT).sql(dialect=DIALECT, pretty=self.pretty), relations)
 
     def _namer(self, relations: dict[str, Relation]) -> Callable[[Relation], TableName]:
         def name(relation: Relation) -> TableName:
             for known, other in relations.items():
                 if other == relation:
                     return TableName(known)
-            label = f"{self.prefix}{self.compiled.view.folded}_{relation.table.name}_{len(relations) + 1}"
+            label = wanted = f"{self.prefix}{self.compiled.view.folded}_{self._label(relation)}"
+            number = 1
+            while label in relations:  # the same rows, once for each way to find them
+                number += 1
+                label = f"{wanted}_{number}"
             relations[label] = relation
             return TableName(label)
 
         return name
+
+    def _label(self, relation: Relation) -> str:
+        if relation.table == CHANGE:
+            return "change"
+        if relation.table == TOUCHED:
+            return "touched"
+        if relation.table == names.backing(self.compiled.view):
+            return "stored"
+        return f"{_STATES[relation.state]}_{relation.table.name}"
