@@ -57,14 +57,16 @@ def connect(url: str | None = None, *, spark: SparkSession | None = None, wareho
     raise ConnectError(f"engine {scheme!r} is not available", hint="available: duckdb, spark")
 
 
-def _connect_lake(session: SparkSession | None, folder: str) -> Keeper:
-    """Spark is a large import, and not everybody has it: only who asks for it pays."""
+def _connect_lake(session: SparkSession | None, folder: str, lazily: bool = False) -> Keeper:
+    """Spark is a large import, and not everybody has it: only who asks for it pays.
+
+    `lazily`: the session is started when something must be computed, and not before."""
     try:
         from viewkeep.engine.spark_session import local_session
         from viewkeep.runtime.lake.database import LakeDatabase
     except ImportError as missing:
         raise ConnectError(f"Spark is not installed ({missing.name})", hint="pip install 'viewkeep[spark]'") from None
-    return Keeper(LakeDatabase(session or local_session(), folder))
+    return Keeper(LakeDatabase(session if session or lazily else local_session(), folder))
 
 
 def compile(schema_sql: str, view_sql: str, dialect: str = "duckdb") -> list[str]:

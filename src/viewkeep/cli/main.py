@@ -29,7 +29,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_DB = typer.Option("--db", envvar="VIEWKEEP_DB", metavar="PATH_OR_URL", help="The database: a DuckDB file, or a URL.")
+_DB = typer.Option(
+    "--db",
+    envvar="VIEWKEEP_DB",
+    metavar="PATH_OR_URL",
+    help="The database: a DuckDB file, a folder of Delta tables, or a URL (duckdb:///file, spark:///folder).",
+)
 Database = Annotated[str, _DB]
 OptionalDatabase = Annotated[str | None, _DB]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
@@ -62,7 +67,9 @@ def root(
     """Keeps materialized views fresh by computing only what changed.
 
     The database is given with --db to each command, or once in the environment
-    variable VIEWKEEP_DB.
+    variable VIEWKEEP_DB: a DuckDB file, or a folder of Delta tables that Spark
+    computes on. Spark is started by commands that need it, not by those that read
+    logs (status, explain, compile, history, a refresh with nothing to do).
 
     Exit status: 0 all is well, 1 an error or a view that is not right, 2 the
     command was not understood.
@@ -72,6 +79,8 @@ def root(
       viewkeep demo
       viewkeep sql --db shop.duckdb --file schema.sql
       viewkeep refresh --db shop.duckdb
+      viewkeep sql --db spark:///warehouse "CREATE TABLE sales (item STRING, n INT)"
+      viewkeep status --db warehouse
     """
 
 
@@ -94,8 +103,8 @@ def sql(
     The statements come from TEXT, from --file, or from standard input. Each
     result is printed: rows of a query, the report of a REFRESH, the text of an
     EXPLAIN. With --json it is the last statement's result alone. The database
-    file is made if it is not there. Statements before one that fails keep their
-    effect, unless you wrap them in BEGIN and COMMIT.
+    is made if it is not there. Statements before one that fails keep their
+    effect, unless you wrap them in BEGIN and COMMIT (not on Spark).
 
     \b
     Examples:
@@ -128,7 +137,8 @@ def refresh(
     """Bring views up to date with their tables, and say how and why.
 
     Views that a named view reads are refreshed before it. The columns + and −
-    count the rows that came and went.
+    count the rows that came and went. On Spark, "read" is how many rows the files
+    have that were read, "jobs" how many Spark jobs ran.
 
     Exit status 1 if a view is invalid (a table it reads was dropped or changed);
     the others are refreshed all the same.
@@ -199,6 +209,10 @@ def compile_(
 ) -> None:
     """Print the SQL that maintains a view, to read it or to run it elsewhere.
 
+    For duckdb and postgres it is a program of statements. For spark it is the
+    queries that run at a refresh; comments say what their relations stand for and
+    what is committed.
+
     Either of a VIEW in a database, or, with no database at all, of a query in
     --view over the CREATE TABLE statements in --schema. Each statement ends with
     a semicolon.
@@ -262,7 +276,8 @@ def history(view: View, db: Database, json: Json = False) -> None:
     """List the refreshes of a view, oldest first: strategy, reason, rows, time.
 
     "changes" is how many source rows a refresh consumed, "expected" how many its
-    way was expected to read. Times are UTC.
+    way was expected to read; on Spark, "read" how many rows the files that it read
+    have, and "jobs" how many Spark jobs ran. Times are UTC.
 
     \b
     Examples:

@@ -22,6 +22,9 @@ ON_SCREEN = 100
 _ROOM_FOR_REASONS = 120
 """A history table this wide has room for a column of sentences."""
 
+_READING = ("read", "jobs")
+"""Columns for rows read and Spark jobs launched."""
+
 _STYLES = {
     "classical": "green",
     "foreign-key": "green",
@@ -66,19 +69,32 @@ def print_refreshes(reports: Sequence[RefreshReport]) -> None:
     if not reports:
         print_no_views()
         return
-    table = _table(["view", "strategy", "rows", "time", "reason"], right=["time"], folded=["view", "reason"])
+    told = _tell_reading(reports)
+    columns = ["view", "strategy", "rows", *(_READING if told else ()), "time", "reason"]
+    table = _table(columns, right=[*_READING, "time"], folded=["view", "reason"])
     for r in reports:
-        table.add_row(Text(r.view), strategy(r.strategy), gained_and_lost(r), duration(r.seconds), Text(r.reason))
+        rows_of = (Text(gained_and_lost(r)), *(_reading(r) if told else ()), Text(duration(r.seconds)))
+        table.add_row(Text(r.view), strategy(r.strategy), *rows_of, Text(r.reason))
     out().print(table)
 
 
 def print_history(reports: Sequence[RefreshReport]) -> None:
     console = out()
     beneath = console.width < _ROOM_FOR_REASONS
-    columns = ["at", "version", "strategy", "rows", "changes", "expected", "time", "reason"]
-    table = _table(
-        columns[:-1] if beneath else columns, right=["version", "changes", "expected", "time"], folded=["at", "reason"]
-    )
+    told = _tell_reading(reports)
+    columns = [
+        "at",
+        "version",
+        "strategy",
+        "rows",
+        "changes",
+        "expected",
+        *(_READING if told else ()),
+        "time",
+        "reason",
+    ]
+    numbers = ["version", "changes", "expected", *_READING, "time"]
+    table = _table(columns[:-1] if beneath else columns, right=numbers, folded=["at", "reason"])
     for r in reports:
         cells = (
             Text(_moment(r.at)),
@@ -87,12 +103,22 @@ def print_history(reports: Sequence[RefreshReport]) -> None:
             Text(gained_and_lost(r)),
             Text(f"{r.changed_rows:,}"),
             Text(f"{r.predicted_rows:,}"),
+            *(_reading(r) if told else ()),
             Text(duration(r.seconds)),
         )
         table.add_row(*cells, *(() if beneath else (Text(r.reason),)))
     console.print(table)
     for r in reports if beneath else ():
         console.print(Text.assemble((f"version {r.version}: ", "bold"), r.reason))
+
+
+def _tell_reading(reports: Sequence[RefreshReport]) -> bool:
+    """Whether the engine tells what it reads."""
+    return any(r.jobs or r.rows_read for r in reports)
+
+
+def _reading(report: RefreshReport) -> tuple[Text, ...]:
+    return Text(f"{report.rows_read:,}"), Text(str(report.jobs))
 
 
 def print_statuses(statuses: Sequence[ViewStatus]) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from decimal import Decimal
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,10 +20,12 @@ import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
+from viewkeep.engine.spark_session import local_session
 from viewkeep.engine.table_format import DataFile, NewFile
 from viewkeep.errors import EngineError
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
 DIALECT = "spark"
@@ -44,13 +47,21 @@ _DATA_ERRORS = (
 class Spark:
     """One session; the temporary relations of this keeper have a prefix of their own."""
 
-    def __init__(self, session: SparkSession) -> None:
-        self.session = session
+    def __init__(self, session: SparkSession | None) -> None:
+        """Without a session, the local one is started when it is first needed: much is in the logs alone."""
+        self._given = session
         self.prefix = f"_vk{next(_KEEPERS)}_"
         self.jobs = 0
         """Spark jobs launched so far, where the session can tell."""
         self._relations: set[str] = set()
-        self._context = getattr(session, "sparkContext", None) if not _is_connect(session) else None
+
+    @cached_property
+    def session(self) -> SparkSession:
+        return self._given or local_session()
+
+    @cached_property
+    def _context(self) -> SparkContext | None:
+        return None if _is_connect(self.session) else self.session.sparkContext
 
     # ------------------------------------------------------------------ reading
     def files(self, files: Sequence[DataFile], schema: StructType, root: str | None = None) -> DataFrame:

@@ -18,6 +18,8 @@ def local_session() -> SparkSession:
     if running is not None:
         return running
     find_java()
+    if sys.stderr.isatty():
+        print("viewkeep: starting Spark …", file=sys.stderr, flush=True)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master(f"local[{_cores()}]").appName("viewkeep")

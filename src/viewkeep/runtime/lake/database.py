@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 class LakeDatabase(Database):
     dialect, time_travel = DIALECT, True
 
-    def __init__(self, session: SparkSession, folder: str) -> None:
+    def __init__(self, session: SparkSession | None, folder: str) -> None:
         super().__init__()
         self.warehouse = Warehouse(folder, DeltaLog())
         self.engine = self.spark = Spark(session)

@@ -422,6 +422,7 @@ def _column(name: str, type_: str) -> Column:
 
 
 def _data_type(db: LakeDatabase, type_: str, column: str) -> DataType:
+    assert db.spark.session  # types are parsed by Spark, which may not have started yet
     try:
         return DataType.fromDDL(spark_type(type_))
     except PySparkException:
