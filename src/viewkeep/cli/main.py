@@ -13,7 +13,7 @@ import viewkeep
 from viewkeep.cli import render
 from viewkeep.cli.console import err, out, working
 from viewkeep.cli.database import open_database
-from viewkeep.cli.demo import DEFAULT_ORDERS, run_demo
+from viewkeep.cli.demo import DEFAULT_ORDERS, EngineName, run_demo
 from viewkeep.cli.errors import Commands
 from viewkeep.cli.jsonable import print_json
 from viewkeep.cli.script import run_script
@@ -314,23 +314,28 @@ def changes(
 
 @app.command()
 def demo(
-    rows: Annotated[int, typer.Option(min=100, help="Orders in the shop; each has three lines.")] = DEFAULT_ORDERS,
+    engine: Annotated[EngineName, typer.Option(help="Where the shop is.")] = EngineName.SPARK,
+    rows: Annotated[
+        int | None,
+        typer.Option(min=100, help="Orders in the shop; each has three lines.", show_default=str(DEFAULT_ORDERS)),
+    ] = None,
 ) -> None:
-    """Watch it work: a small shop, six views, four batches of changes.
+    """Watch it work: a small shop, five views, four batches of changes.
 
     After each batch all views are refreshed. For each view you see what changed,
-    which strategy was taken and why, how long it took, how long the view's query
-    takes from scratch, and the proof that both are equal. Everything happens in a
-    temporary folder.
+    which strategy was taken and why, and what it took: seconds, and on Spark rows
+    read and jobs launched. Beside it, what it takes to compute the view anew, and
+    the proof that it equals its query. Everything happens in a temporary folder.
 
     Exit status 1 if a view is not equal to its query.
 
     \b
     Examples:
       viewkeep demo
+      viewkeep demo --engine duckdb
       viewkeep demo --rows 20000
     """
-    if not run_demo(out(), rows):
+    if not run_demo(out(), engine, rows):
         raise typer.Exit(1)
 
 

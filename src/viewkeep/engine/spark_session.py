@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from importlib.resources import files
 
 from pyspark.sql import SparkSession
@@ -20,6 +21,8 @@ def local_session() -> SparkSession:
     find_java()
     if sys.stderr.isatty():
         print("viewkeep: starting Spark …", file=sys.stderr, flush=True)
+    # Rows come and go as Arrow; which pandas there is does not matter.
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master(f"local[{_cores()}]").appName("viewkeep")

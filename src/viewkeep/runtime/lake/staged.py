@@ -57,4 +57,5 @@ def read_small(files: Sequence[DataFile], columns: list[str] | None = None) -> p
     if sum(f.rows for f in files) > MOST_ROWS:
         return None
     parts = [pq.ParquetFile(f.path).read(columns) for f in files]
-    return pa.concat_tables(parts) if parts else None
+    # Files of one table may differ in what they say of NULLs, or in the width of a type.
+    return pa.concat_tables(parts, promote_options="permissive") if parts else None
