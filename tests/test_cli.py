@@ -371,11 +371,11 @@ def test_demo_refreshes_and_proves_every_view() -> None:
     result = run("demo", "--engine", "duckdb", "--rows", "4000")
     assert result.exit_code == 0, result.output
     parts = result.stdout.split("\nbatch ")[1:]
-    assert [part.count("  equal\n") + part.count("nothing to do") for part in parts] == [len(VIEWS)] * 4
+    assert [part.count(" equal\n") + part.count("nothing to do") for part in parts] == [len(VIEWS)] * 4
     for part in parts[:3]:
-        assert part.count("  equal\n") >= 3, part
+        assert part.count(" equal\n") >= 3, part
     assert parts[3].count("nothing to do") == len(VIEWS)
-    proofs = result.stdout.count("  equal\n")
+    proofs = result.stdout.count(" equal\n")
     assert f"{proofs} of {proofs} times" in result.stdout
     assert "classical" in result.stdout
     assert "source rows changed" in result.stdout

@@ -142,6 +142,6 @@ def test_demo_on_spark() -> None:
     result = run("demo", "--rows", "300")
     assert result.exit_code == 0, result.output
     parts = result.stdout.split("\nbatch ")[1:]
-    assert [part.count("  equal\n") + part.count("nothing to do") for part in parts] == [len(VIEWS)] * 4
+    assert [part.count(" equal\n") + part.count("nothing to do") for part in parts] == [len(VIEWS)] * 4
     assert "rows read" in result.stdout
     assert max(len(line) for line in result.stdout.splitlines()) <= 100

@@ -201,12 +201,12 @@ def _line(
     console.print(
         Text.assemble(
             f"  {report.view:<16}",
-            (f"{report.strategy:<10}", render.strategy(report.strategy).style),
+            (f"{report.strategy:<12}", render.strategy(report.strategy).style),
             f"{render.gained_and_lost(report):<13}",
             _cost(Cost.of(report), place),
-            ("  │", "dim"),
+            (" │", "dim"),
             "" if anew is None else _cost(anew, place),
-            "  ",
+            " ",
             check,
         )
     )
@@ -231,7 +231,7 @@ def _header(console: Console, place: Place) -> None:
     def cost(name: str) -> str:
         return f"{name:>9}" + (f"{'rows read':>10}{'jobs':>5}" if place.counts else "")
 
-    line = f"  {'view':<16}{'strategy':<10}{'rows':<13}{cost('refresh')}  │{cost('anew')}  check"
+    line = f"  {'view':<16}{'strategy':<12}{'rows':<13}{cost('refresh')} │{cost('anew')} check"
     console.print(Text(line, "underline"))
 
 
