@@ -16,7 +16,7 @@ $(STAMP): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $(STAMP)
 
-demo: $(STAMP) ## a small shop: views created, tables changed, views refreshed, each proven equal to its query
+demo: $(STAMP) ## a small shop on Spark: tables changed, views refreshed, timed against recompute, proven equal (two minutes)
 	@$(BIN)/viewkeep demo
 
 test: $(STAMP) ## style, types, layers, and every test

@@ -12,28 +12,49 @@ from pathlib import Path
 
 import pytest
 
+import viewkeep
+
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
 PAGES = [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *DOCS]
 REWRITE = bool(os.environ.get("VIEWKEEP_REWRITE_GOLDEN"))
-_EXAMPLE = re.compile(r"<!-- executed by tests/test_readme.py -->\n```python\n(.*?)```", re.DOTALL)
+_EXAMPLE = re.compile(r"<!-- executed by tests/test_readme.py on both engines -->\n```python\n(.*?)```", re.DOTALL)
 _FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _CODE = re.compile(r"`[^`\n]*`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _SECTION = re.compile(r"<!-- golden section: (\w+), ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
 
 
-def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    examples = _EXAMPLE.findall(README.read_text(encoding="utf-8"))
-    assert len(examples) == 1
+@pytest.mark.parametrize(
+    ("url", "made"),
+    [("duckdb:///shop.duckdb", "shop.duckdb"), pytest.param("spark:///shop", "shop", marks=pytest.mark.spark)],
+)
+def test_the_example_runs(
+    url: str, made: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [example] = _EXAMPLE.findall(README.read_text(encoding="utf-8"))
+    assert example.count('connect("spark:///shop")') == 1
     monkeypatch.chdir(tmp_path)
-    exec(compile(examples[0], str(README), "exec"), {"__name__": "readme"})
+    if url.startswith("spark"):
+        _start_spark()
+    exec(compile(example.replace("spark:///shop", url), str(README), "exec"), {"__name__": "readme"})
     printed = capsys.readouterr().out
     assert "income: classical, +2 −2 rows" in printed
+    assert "{'user_name': 'Zeus', 'total': " in printed
     assert "income: equal to its query" in printed
     assert "plan, and how each operator is maintained" in printed
-    assert (tmp_path / "shop.duckdb").exists(), "the file is relative to the working folder"
+    assert (tmp_path / made).exists(), "it is relative to the working folder"
+
+
+def _start_spark() -> None:
+    os.environ.setdefault("VIEWKEEP_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+    try:
+        from viewkeep.engine.spark_session import local_session
+
+        local_session()
+    except (ImportError, viewkeep.ViewkeepError) as error:
+        pytest.skip(f"Spark cannot start: {error}")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
