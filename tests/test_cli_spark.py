@@ -97,6 +97,7 @@ def test_errors_have_no_traceback(warehouse: str, tmp_path: Path) -> None:
     fails(run("explain", "incom", db=warehouse), "hint: did you mean 'income'?")
     fails(run("sql", "SELECT * FROM paymnts", db=warehouse), "paymnts")
     fails(run("sql", "SELEKT 1", db=warehouse), "error: ")
+    fails(run("sql", "BEGIN", db=warehouse), "no transactions")
     fails(run("status", db=f"spark:///{tmp_path / 'none'}"), "does not exist")
     fails(run("status", db=f"spark:///{warehouse}/gods"), "is a Delta table", f"hint: give {warehouse!r}")
     (tmp_path / "empty").mkdir()

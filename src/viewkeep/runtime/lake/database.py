@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as sf
 from pyspark.sql.types import NullType, StructField, StructType
+from sqlglot import exp
 
 from viewkeep.catalog import Catalog, Column, ForeignKey, Key, Kind, Table, TableName
 from viewkeep.emit.files import Programs
@@ -19,7 +20,7 @@ from viewkeep.engine.delta_log import DeltaLog
 from viewkeep.engine.spark import DIALECT, Spark
 from viewkeep.engine.table_format import DataFile, LostHistory
 from viewkeep.engine.table_format import Kind as Moved
-from viewkeep.errors import EngineError, RefreshError
+from viewkeep.errors import EngineError, RefreshError, SqlError
 from viewkeep.runtime.compiled import CompiledView
 from viewkeep.runtime.database import Database, Since
 from viewkeep.runtime.lake.refresh import LakeRefresher
@@ -97,7 +98,13 @@ class LakeDatabase(Database):
         return self.spark.sql(replace_tables(found, catalog, stand_ins, DIALECT).sql(dialect=DIALECT))
 
     def execute(self, statement: Statement, dialect: str) -> None:
-        self.tables.execute(parse_one(statement.text, dialect), dialect)
+        tree = parse_one(statement.text, dialect)
+        if isinstance(tree, exp.Transaction | exp.Commit | exp.Rollback):
+            raise SqlError(
+                f"{statement.word(0)}: there are no transactions across the tables of a lake",
+                hint="every statement is committed by itself",
+            )
+        self.tables.execute(tree, dialect)
 
     @contextmanager
     def transaction(self) -> Iterator[bool]:
