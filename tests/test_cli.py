@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 import viewkeep
 from viewkeep.cli import demo as demo_module
 from viewkeep.cli.main import app
-from viewkeep.cli.shop import VIEWS
+from viewkeep.cli.shop import DUCKDB_VIEWS as VIEWS
 
 SHOP = """
 CREATE TABLE gods (uid INT PRIMARY KEY, user_name TEXT);

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 import viewkeep
 from viewkeep.cli.main import app
-from viewkeep.cli.shop import VIEWS
+from viewkeep.cli.shop import SPARK_VIEWS as VIEWS
 
 pytestmark = pytest.mark.spark
 SHOP = """

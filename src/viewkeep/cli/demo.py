@@ -17,7 +17,7 @@ from rich.text import Text
 import viewkeep
 from viewkeep.cli import render
 from viewkeep.cli.console import working
-from viewkeep.cli.shop import LINES_PER_ORDER, VIEWS, Shop, ShopView
+from viewkeep.cli.shop import DUCKDB_VIEWS, LINES_PER_ORDER, SPARK_VIEWS, Shop, ShopView
 
 _WIDEST = 100
 """Explanations are wrapped here even where the screen, or the pipe, has more room."""
@@ -26,9 +26,6 @@ _WIDEST = 100
 class EngineName(StrEnum):
     SPARK = "spark"
     DUCKDB = "duckdb"
-
-
-DEFAULT_ORDERS = 500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +57,9 @@ class Place(ABC):
 
     title: str
     url: str
+    views: tuple[ShopView, ...]
+    orders: int
+    """As large as shows the difference and is over soon."""
     counts: bool
     """Whether the engine tells rows read and jobs."""
     slow: str
@@ -75,7 +75,7 @@ class Place(ABC):
 
 
 class OnDuckDB(Place):
-    title, counts = "DuckDB", False
+    title, views, orders, counts = "DuckDB", DUCKDB_VIEWS, 400_000, False
     slow = (
         "A refresh has a fixed cost of a few dozen milliseconds, and tables of this size are quickly read as a whole. "
         "The time of a query grows with the tables, that of a refresh mostly with the changes: try more --rows."
@@ -103,7 +103,7 @@ class OnDuckDB(Place):
 class OnSpark(Place):
     """Every view has a twin that is only ever computed anew: the same query, written to a Delta table of its own."""
 
-    title, counts = "Spark and Delta Lake", True
+    title, views, orders, counts = "Spark and Delta Lake", SPARK_VIEWS, 500_000, True
     slow = (
         "A Spark job takes a tenth of a second or more, however little it reads, and tables of this size are quickly "
         "read as a whole. The time of a recompute grows with the tables, that of a refresh mostly with the changes: "
@@ -137,7 +137,7 @@ def run_demo(console: Console, engine: EngineName = EngineName.SPARK, orders: in
     """Whether every view was equal to its query after every batch."""
     with tempfile.TemporaryDirectory(prefix="viewkeep-demo-") as folder:
         place: Place = OnSpark(folder) if engine is EngineName.SPARK else OnDuckDB(folder)
-        shop, totals = Shop(orders or DEFAULT_ORDERS), Totals()
+        shop, totals = Shop(orders or place.orders), Totals()
         began = time.perf_counter()
         with working(f"starting {place.title}"):
             keeper = viewkeep.connect(place.url)
@@ -149,7 +149,7 @@ def run_demo(console: Console, engine: EngineName = EngineName.SPARK, orders: in
                 with working("changing the tables"):
                     batch.change(keeper)
                 _header(console, place)
-                for view in VIEWS:
+                for view in place.views:
                     _one_view(console, keeper, place, view, totals)
     _close(console, place, totals)
     return totals.wrong == 0
@@ -161,15 +161,16 @@ def _open_shop(console: Console, keeper: viewkeep.Keeper, place: Place, shop: Sh
     with working("filling the tables"):
         shop.open(keeper)
     _say(console, "Its materialized views:")
-    for view in VIEWS:
+    for view in place.views:
         with working(f"making {view.name}"):
             place.make(keeper, view)
             rows = keeper.history(view.name)[-1].rows_inserted
         console.print(f"  {view.name:<17}{view.kind:<28}{rows:>9,} stored rows")
-    with working("warming up: a first refresh of each view"):
-        shop.warm_up(keeper)
-        for view in VIEWS:
-            keeper.refresh(view.name)
+    for number, change in enumerate(warm_ups := shop.warm_ups(), start=1):
+        with working(f"warming up ({number} of {len(warm_ups)})"):
+            change(keeper)
+            for view in place.views:
+                keeper.refresh(view.name)
 
 
 def _one_view(console: Console, keeper: viewkeep.Keeper, place: Place, view: ShopView, totals: Totals) -> None:

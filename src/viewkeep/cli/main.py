@@ -13,7 +13,7 @@ import viewkeep
 from viewkeep.cli import render
 from viewkeep.cli.console import err, out, working
 from viewkeep.cli.database import open_database
-from viewkeep.cli.demo import DEFAULT_ORDERS, EngineName, run_demo
+from viewkeep.cli.demo import EngineName, run_demo
 from viewkeep.cli.errors import Commands
 from viewkeep.cli.jsonable import print_json
 from viewkeep.cli.script import run_script
@@ -317,10 +317,12 @@ def demo(
     engine: Annotated[EngineName, typer.Option(help="Where the shop is.")] = EngineName.SPARK,
     rows: Annotated[
         int | None,
-        typer.Option(min=100, help="Orders in the shop; each has three lines.", show_default=str(DEFAULT_ORDERS)),
+        typer.Option(
+            min=100, help="Orders in the shop; each has three lines.", show_default="500000; 400000 on DuckDB"
+        ),
     ] = None,
 ) -> None:
-    """Watch it work: a small shop, five views, four batches of changes.
+    """Watch it work: a small shop, its views, four batches of changes.
 
     After each batch all views are refreshed. For each view you see what changed,
     which strategy was taken and why, and what it took: seconds, and on Spark rows

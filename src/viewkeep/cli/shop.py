@@ -30,7 +30,7 @@ class Batch:
     change: Callable[[Keeper], None]
 
 
-VIEWS = (
+SPARK_VIEWS = (
     ShopView(
         "product_totals",
         "aggregate",
@@ -66,6 +66,54 @@ VIEWS = (
         "SELECT product_id, MIN(amount) AS lowest, MAX(amount) AS highest FROM order_lines GROUP BY product_id",
     ),
 )
+
+DUCKDB_VIEWS = (
+    ShopView(
+        "order_totals",
+        "aggregate",
+        "SELECT order_id, COUNT(*) AS lines, SUM(amount) AS total FROM order_lines GROUP BY order_id",
+    ),
+    ShopView(
+        "sales",
+        "join of four tables",
+        """SELECT l.order_id, o.day, c.name, c.city, p.title, p.category, l.quantity, l.amount
+           FROM order_lines l
+           JOIN orders o ON o.order_id = l.order_id
+           JOIN customers c ON c.customer_id = o.customer_id
+           JOIN products p ON p.product_id = l.product_id""",
+    ),
+    ShopView(
+        "revenue_by_city",
+        "view on the view sales",
+        "SELECT city, category, COUNT(*) AS lines, SUM(amount) AS revenue FROM sales GROUP BY city, category",
+    ),
+    ShopView(
+        "customer_value",
+        "join and aggregate",
+        """SELECT c.customer_id, c.name, COUNT(*) AS lines, SUM(l.amount) AS spent, AVG(l.amount) AS average
+           FROM customers c
+           JOIN orders o ON o.customer_id = c.customer_id
+           JOIN order_lines l ON l.order_id = o.order_id
+           GROUP BY c.customer_id, c.name""",
+    ),
+    ShopView(
+        "price_range",
+        "MIN and MAX",
+        """SELECT p.title, MIN(l.amount) AS lowest, MAX(l.amount) AS highest
+           FROM products p JOIN order_lines l ON l.product_id = p.product_id
+           GROUP BY p.title""",
+    ),
+    ShopView(
+        "who_bought_what",
+        "DISTINCT over a join",
+        """SELECT DISTINCT c.name, p.title
+           FROM order_lines l
+           JOIN orders o ON o.order_id = l.order_id
+           JOIN customers c ON c.customer_id = o.customer_id
+           JOIN products p ON p.product_id = l.product_id""",
+    ),
+)
+"""Larger ones, because DuckDB reads narrow tables of this size in milliseconds."""
 
 _TABLES = """
 CREATE TABLE customers (customer_id INT PRIMARY KEY, name TEXT, city TEXT);
@@ -104,12 +152,22 @@ class Shop:
         for load in range(_LOADS):
             self._sell(keeper, self.orders * load // _LOADS, self.orders * (load + 1) // _LOADS)
 
-    def warm_up(self, keeper: Keeper) -> None:
-        """Changes of every kind, before anything is timed."""
-        first = self.orders // 2
-        self._cancel(keeper, first, first + 1)
-        self._sell(keeper, first, first + 1)
-        keeper.sql("UPDATE customers SET city = 'city 0' WHERE customer_id = 1")
+    def warm_ups(self) -> tuple[Callable[[Keeper], None], ...]:
+        """The same kinds of change as in the batches, of a row or two, before anything is timed."""
+        after, first = self.orders + self.few, self.orders // 8
+
+        def append(keeper: Keeper) -> None:
+            self._sell(keeper, after, after + 1)
+
+        def mutate(keeper: Keeper) -> None:
+            self._cancel(keeper, first, first + 1)
+            keeper.sql(f"UPDATE order_lines SET amount = amount + 1 WHERE order_id = {first + 1}")
+
+        def move(keeper: Keeper) -> None:
+            keeper.sql("UPDATE customers SET city = 'city 0' WHERE customer_id = 1")
+            keeper.sql(f"UPDATE orders SET customer_id = 1 WHERE order_id = {first + 2}")
+
+        return append, mutate, move
 
     def batches(self) -> tuple[Batch, ...]:
         few, last = self.few, self.orders

@@ -30,6 +30,8 @@ class DuckDBEngine:
             )
         try:
             self.connection = duckdb.connect(str(Path(path).expanduser()) if path else ":memory:")
+            # Its bar would be drawn on stdout, in the midst of what a program prints there.
+            self.connection.execute("SET enable_progress_bar = false")
         except duckdb.Error as error:
             text = str(error).splitlines()[0]
             if "lock" in text.lower():
