@@ -58,44 +58,44 @@ def refused(keeper: viewkeep.Keeper, statement: str, *words: str) -> viewkeep.Vi
 
 
 # ---------------------------------------------------------------------- the text of a view
-@pytest.mark.parametrize(
-    ("query", "words"),
-    [
-        ("SELECT FROM WHERE", ("syntax",)),
-        ("SELECT id FROM orders WHERE", ("syntax", "line 1")),
-        ("SELECT (id FROM orders", ("syntax",)),
-        ("SELECT id FROM orders GROUP customer", ("syntax",)),
-        ("SELECT 'open FROM orders", ()),
-        ("SELECT id FROM ordrs", ("'ordrs'", "did you mean 'orders'?")),
-        ("SELECT id FROM nosuch.orders", ("nosuch.orders",)),
-        ("SELECT o.amout FROM orders o", ("amout", "did you mean 'amount'?")),
-        ("SELECT amout FROM orders", ("amout", "did you mean 'amount'?")),
-        ("SELECT x.id FROM orders o", ("x",)),
-        ("SELECT id FROM orders o JOIN customers c ON o.customer = c.id", ("id", "ambiguous")),
-        ("SELECT o.id FROM orders o JOIN customers c USING (nothing)", ("nothing",)),
-        ("SELECT o.id, c.id FROM orders o JOIN customers c ON o.customer = c.id", ("id", "alias")),
-        ("SELECT id, label AS ID FROM orders", ("id", "alias")),
-        ("SELECT customer, amount, COUNT(*) AS n FROM orders GROUP BY customer", ("amount", "GROUP BY")),
-        ("SELECT customer FROM orders WHERE COUNT(*) > 1", ("where", "aggregate", "having")),
-        ("SELECT SUM(COUNT(*)) AS n FROM orders", ("aggregate",)),
-        ("SELECT customer, COUNT(*) AS n FROM orders GROUP BY 7", ("7",)),
-        ("SELECT id FROM orders UNION ALL SELECT id, name FROM customers", ("union", "1", "2")),
-        ("SELECT SUM(label) AS s FROM orders", ("sum",)),
-        ("SELECT id + DATE '2024-01-01' + TIME '10:00' * 3 AS x FROM orders", ()),
-        ("SELECT id FROM orders WHERE label = 5 + DATE '2024-01-01'", ()),
-        ("SELECT NO_SUCH_FUNCTION(id) AS f FROM orders", ("no_such_function",)),
-        ("SELECT UPPER(label, 1, 2) AS f FROM orders", ("argument",)),
-        ("SELECT CAST(id AS NO_SUCH_TYPE) AS f FROM orders", ("no_such_type",)),
-        ("SELECT a FROM scratch", ("scratch", "temporary")),
-        ("SELECT id FROM orders LIMIT 2", ("LIMIT", "ORDER BY")),
-        ("SELECT id AS _vk_id FROM orders", ("_vk_id", "reserved")),
-        ("INSERT INTO orders VALUES (7, 7, 7, 'x')", ("query",)),
-        ("DELETE FROM orders", ("query",)),
-        ("SELECT v FROM v", ("v",)),
-        ("WITH w AS (SELECT * FROM v) SELECT 1 AS one FROM w", ("v",)),
-        ("", ("query",)),
-    ],
-)
+BAD_QUERIES = [
+    ("SELECT FROM WHERE", ("syntax",)),
+    ("SELECT id FROM orders WHERE", ("syntax", "line 1")),
+    ("SELECT (id FROM orders", ("syntax",)),
+    ("SELECT id FROM orders GROUP customer", ("syntax",)),
+    ("SELECT 'open FROM orders", ()),
+    ("SELECT id FROM ordrs", ("'ordrs'", "did you mean 'orders'?")),
+    ("SELECT id FROM nosuch.orders", ("nosuch.orders",)),
+    ("SELECT o.amout FROM orders o", ("amout", "did you mean 'amount'?")),
+    ("SELECT amout FROM orders", ("amout", "did you mean 'amount'?")),
+    ("SELECT x.id FROM orders o", ("x",)),
+    ("SELECT id FROM orders o JOIN customers c ON o.customer = c.id", ("id", "ambiguous")),
+    ("SELECT o.id FROM orders o JOIN customers c USING (nothing)", ("nothing",)),
+    ("SELECT o.id, c.id FROM orders o JOIN customers c ON o.customer = c.id", ("id", "alias")),
+    ("SELECT id, label AS ID FROM orders", ("id", "alias")),
+    ("SELECT customer, amount, COUNT(*) AS n FROM orders GROUP BY customer", ("amount", "GROUP BY")),
+    ("SELECT customer FROM orders WHERE COUNT(*) > 1", ("where", "aggregate", "having")),
+    ("SELECT SUM(COUNT(*)) AS n FROM orders", ("aggregate",)),
+    ("SELECT customer, COUNT(*) AS n FROM orders GROUP BY 7", ("7",)),
+    ("SELECT id FROM orders UNION ALL SELECT id, name FROM customers", ("union", "1", "2")),
+    ("SELECT SUM(label) AS s FROM orders", ("sum",)),
+    ("SELECT id + DATE '2024-01-01' + TIME '10:00' * 3 AS x FROM orders", ()),
+    ("SELECT id FROM orders WHERE label = 5 + DATE '2024-01-01'", ()),
+    ("SELECT NO_SUCH_FUNCTION(id) AS f FROM orders", ("no_such_function",)),
+    ("SELECT UPPER(label, 1, 2) AS f FROM orders", ("argument",)),
+    ("SELECT CAST(id AS NO_SUCH_TYPE) AS f FROM orders", ("no_such_type",)),
+    ("SELECT a FROM scratch", ("scratch", "temporary")),
+    ("SELECT id FROM orders LIMIT 2", ("LIMIT", "ORDER BY")),
+    ("SELECT id AS _vk_id FROM orders", ("_vk_id", "reserved")),
+    ("INSERT INTO orders VALUES (7, 7, 7, 'x')", ("query",)),
+    ("DELETE FROM orders", ("query",)),
+    ("SELECT v FROM v", ("v",)),
+    ("WITH w AS (SELECT * FROM v) SELECT 1 AS one FROM w", ("v",)),
+    ("", ("query",)),
+]
+
+
+@pytest.mark.parametrize(("query", "words"), BAD_QUERIES)
 def test_a_bad_query(keeper: viewkeep.Keeper, query: str, words: tuple[str, ...]) -> None:
     refused(keeper, f"CREATE MATERIALIZED VIEW v AS {query}", *words)
 
@@ -156,41 +156,41 @@ def test_a_view_over_itself_through_others(keeper: viewkeep.Keeper) -> None:
 
 
 # ---------------------------------------------------------------------- statements
-@pytest.mark.parametrize(
-    ("statement", "words"),
-    [
-        ("CREATE MATERIALIZED VIEW known AS SELECT id FROM orders", ("'known' exists already", "OR REPLACE")),
-        ("CREATE MATERIALIZED VIEW KNOWN AS SELECT id FROM orders", ("exists already",)),
-        ("CREATE MATERIALIZED VIEW orders AS SELECT id FROM customers", ("table 'orders' exists already",)),
-        ("CREATE OR REPLACE MATERIALIZED VIEW orders AS SELECT id FROM customers", ("'orders' exists already",)),
-        ("CREATE MATERIALIZED VIEW plain AS SELECT id FROM orders", ("view 'plain' exists already",)),
-        ("CREATE MATERIALIZED VIEW scratch AS SELECT id FROM orders", ("scratch",)),
-        ("CREATE MATERIALIZED VIEW nosuch.v AS SELECT id FROM orders", ("nosuch",)),
-        ("CREATE MATERIALIZED VIEW v", ("AS",)),
-        ("CREATE MATERIALIZED VIEW AS SELECT 1 AS one", ()),
-        (
-            "CREATE MATERIALIZED VIEW v WITH (polcy = 'auto') AS SELECT id FROM orders",
-            ("polcy", "did you mean 'policy'?"),
-        ),
-        ("CREATE MATERIALIZED VIEW v WITH (policy = 'fast') AS SELECT id FROM orders", ("fast", "strict")),
-        ("CREATE MATERIALIZED VIEW v WITH (refresh = 'sometimes') AS SELECT id FROM orders", ("sometimes",)),
-        ("CREATE MATERIALIZED VIEW v WITH (policy) AS SELECT id FROM orders", ("=",)),
-        ("CREATE OR REPLACE MATERIALIZED VIEW IF NOT EXISTS v AS SELECT id FROM orders", ("exclude",)),
-        ("REFRESH MATERIALIZED VIEW knwon", ("'knwon'", "did you mean 'known'?")),
-        ("REFRESH MATERIALIZED VIEW known SLOWLY", ("slowly",)),
-        ("DROP MATERIALIZED VIEW knwon", ("'knwon'", "did you mean 'known'?")),
-        ("DROP MATERIALIZED VIEW orders", ("'orders'",)),
-        ("DROP VIEW known", ("DROP MATERIALIZED VIEW known",)),
-        ("DROP TABLE orders", ("known", "orders")),
-        ("EXPLAIN MATERIALIZED VIEW knwon", ("'knwon'",)),
-        ("INSERT INTO known VALUES (1, 1)", ()),
-        ("SELEC 1", ()),
-        ("SELECT * FROM nowhere", ("nowhere",)),
-        ("INSERT INTO orders VALUES (1, 1, 1, 'duplicate key')", ("constraint",)),
-        ("INSERT INTO orders VALUES ('not a number', 1, 1, 'x')", ("not a number",)),
-        ("ALTER TABLE orders ADD CONSTRAINT c FOREIGN KEY (custmer) REFERENCES customers (id) RELY", ("custmer",)),
-    ],
-)
+BAD_STATEMENTS = [
+    ("CREATE MATERIALIZED VIEW known AS SELECT id FROM orders", ("'known' exists already", "OR REPLACE")),
+    ("CREATE MATERIALIZED VIEW KNOWN AS SELECT id FROM orders", ("exists already",)),
+    ("CREATE MATERIALIZED VIEW orders AS SELECT id FROM customers", ("table 'orders' exists already",)),
+    ("CREATE OR REPLACE MATERIALIZED VIEW orders AS SELECT id FROM customers", ("'orders' exists already",)),
+    ("CREATE MATERIALIZED VIEW plain AS SELECT id FROM orders", ("view 'plain' exists already",)),
+    ("CREATE MATERIALIZED VIEW scratch AS SELECT id FROM orders", ("scratch",)),
+    ("CREATE MATERIALIZED VIEW nosuch.v AS SELECT id FROM orders", ("nosuch",)),
+    ("CREATE MATERIALIZED VIEW v", ("AS",)),
+    ("CREATE MATERIALIZED VIEW AS SELECT 1 AS one", ()),
+    (
+        "CREATE MATERIALIZED VIEW v WITH (polcy = 'auto') AS SELECT id FROM orders",
+        ("polcy", "did you mean 'policy'?"),
+    ),
+    ("CREATE MATERIALIZED VIEW v WITH (policy = 'fast') AS SELECT id FROM orders", ("fast", "strict")),
+    ("CREATE MATERIALIZED VIEW v WITH (refresh = 'sometimes') AS SELECT id FROM orders", ("sometimes",)),
+    ("CREATE MATERIALIZED VIEW v WITH (policy) AS SELECT id FROM orders", ("=",)),
+    ("CREATE OR REPLACE MATERIALIZED VIEW IF NOT EXISTS v AS SELECT id FROM orders", ("exclude",)),
+    ("REFRESH MATERIALIZED VIEW knwon", ("'knwon'", "did you mean 'known'?")),
+    ("REFRESH MATERIALIZED VIEW known SLOWLY", ("slowly",)),
+    ("DROP MATERIALIZED VIEW knwon", ("'knwon'", "did you mean 'known'?")),
+    ("DROP MATERIALIZED VIEW orders", ("'orders'",)),
+    ("DROP VIEW known", ("DROP MATERIALIZED VIEW known",)),
+    ("DROP TABLE orders", ("known", "orders")),
+    ("EXPLAIN MATERIALIZED VIEW knwon", ("'knwon'",)),
+    ("INSERT INTO known VALUES (1, 1)", ()),
+    ("SELEC 1", ()),
+    ("SELECT * FROM nowhere", ("nowhere",)),
+    ("INSERT INTO orders VALUES (1, 1, 1, 'duplicate key')", ("constraint",)),
+    ("INSERT INTO orders VALUES ('not a number', 1, 1, 'x')", ("not a number",)),
+    ("ALTER TABLE orders ADD CONSTRAINT c FOREIGN KEY (custmer) REFERENCES customers (id) RELY", ("custmer",)),
+]
+
+
+@pytest.mark.parametrize(("statement", "words"), BAD_STATEMENTS)
 def test_a_bad_statement(keeper: viewkeep.Keeper, statement: str, words: tuple[str, ...]) -> None:
     refused(keeper, statement, *words)
 
@@ -201,25 +201,25 @@ def test_an_error_says_where(keeper: viewkeep.Keeper) -> None:
     assert (error.position.line, error.position.column) == (3, 8)
 
 
-@pytest.mark.parametrize(
-    ("call", "word"),
-    [
-        (lambda keeper: keeper.refresh("knwon"), "did you mean 'known'"),
-        (lambda keeper: keeper.explain("knwon"), "known"),
-        (lambda keeper: keeper.verify("knwon"), "known"),
-        (lambda keeper: keeper.history("knwon"), "known"),
-        (lambda keeper: keeper.compile("known", dialect="klingon"), "klingon"),
-        (lambda keeper: keeper.changes("known", since=99), "99"),
-        (lambda keeper: keeper.changes("known", since={"orders": 99}), "versions"),
-        (lambda keeper: keeper.sql("SELECT 1", dialect="klingon"), "klingon"),
-        (lambda keeper: keeper.query("SELECT 1; SELECT 2"), "one statement"),
-        (lambda keeper: keeper.declare_key("ordrs", ["id"]), "did you mean 'orders'"),
-        (lambda keeper: keeper.declare_key("orders", ["idd"]), "idd"),
-        (lambda keeper: keeper.declare_key("orders", []), "column"),
-        (lambda keeper: keeper.declare_foreign_key("orders", ["customer"], "customers", ["id", "name"]), "1 columns"),
-        (lambda keeper: keeper.declare_foreign_key("orders", ["customer"], "customers"), "no key"),
-    ],
-)
+BAD_CALLS = [
+    (lambda keeper: keeper.refresh("knwon"), "did you mean 'known'"),
+    (lambda keeper: keeper.explain("knwon"), "known"),
+    (lambda keeper: keeper.verify("knwon"), "known"),
+    (lambda keeper: keeper.history("knwon"), "known"),
+    (lambda keeper: keeper.compile("known", dialect="klingon"), "klingon"),
+    (lambda keeper: keeper.changes("known", since=99), "99"),
+    (lambda keeper: keeper.changes("known", since={"orders": 99}), "versions"),
+    (lambda keeper: keeper.sql("SELECT 1", dialect="klingon"), "klingon"),
+    (lambda keeper: keeper.query("SELECT 1; SELECT 2"), "one statement"),
+    (lambda keeper: keeper.declare_key("ordrs", ["id"]), "did you mean 'orders'"),
+    (lambda keeper: keeper.declare_key("orders", ["idd"]), "idd"),
+    (lambda keeper: keeper.declare_key("orders", []), "column"),
+    (lambda keeper: keeper.declare_foreign_key("orders", ["customer"], "customers", ["id", "name"]), "1 columns"),
+    (lambda keeper: keeper.declare_foreign_key("orders", ["customer"], "customers"), "no key"),
+]
+
+
+@pytest.mark.parametrize(("call", "word"), BAD_CALLS)
 def test_bad_arguments_of_methods(
     keeper: viewkeep.Keeper, call: Callable[[viewkeep.Keeper], object], word: str
 ) -> None:
@@ -234,33 +234,33 @@ def batch(**columns: Any) -> pa.Table:
     return pa.table({"id": [50], "customer": [1], "amount": [1], "label": ["x"], "_w": [1], **columns})
 
 
-@pytest.mark.parametrize(
-    ("table", "changes", "words"),
-    [
-        ("orders", batch().drop_columns(["label"]), ("label",)),
-        ("orders", batch().drop_columns(["label", "amount"]), ("label", "amount")),
-        ("orders", batch(extra=[1]), ("extra",)),
-        ("orders", batch(lable=["y"]), ("did you mean 'label'?",)),
-        ("orders", batch(ID=[1]), ("twice",)),
-        ("orders", batch().drop_columns(["_w"]), ("_w",)),
-        ("orders", batch(_w=[1.5]), ("_w",)),
-        ("orders", batch(_w=pa.array([None], pa.int64())), ("_w",)),
-        ("orders", batch(_w=["one"]), ("_w",)),
-        ("orders", batch(id=["word"]), ("orders", "word")),
-        ("orders", batch(id=[2**40]), ("orders",)),
-        ("orders", batch(amount=[1e20]), ("orders",)),
-        ("orders", batch(id=[1]), ("orders", "constraint")),
-        ("orders", batch(_w=[2]), ("orders", "constraint")),
-        ("orders", batch(_w=[-1]), ("1", "not there")),
-        ("orders", batch(id=[1], _w=[-1]), ("not there",)),
-        ("customers", pa.table({"id": [1], "name": ["x"], "_w": [-3]}), ("3 rows", "1 of them")),
-        ("customers", pa.table({"id": [1, 2], "name": ["x", "y"], "_w": [-1, -1]}), ("1 of them",)),
-        ("customers", pa.table({"id": [1], "name": pa.array([None], pa.string()), "_w": [-1]}), ("not there",)),
-        ("known", pa.table({"customer": [1], "n": [1], "_w": [1]}), ("materialized view", "known")),
-        ("plain", pa.table({"id": [1], "_w": [1]}), ("view", "plain")),
-        ("ordrs", batch(), ("did you mean 'orders'?",)),
-    ],
-)
+BAD_BATCHES = [
+    ("orders", batch().drop_columns(["label"]), ("label",)),
+    ("orders", batch().drop_columns(["label", "amount"]), ("label", "amount")),
+    ("orders", batch(extra=[1]), ("extra",)),
+    ("orders", batch(lable=["y"]), ("did you mean 'label'?",)),
+    ("orders", batch(ID=[1]), ("twice",)),
+    ("orders", batch().drop_columns(["_w"]), ("_w",)),
+    ("orders", batch(_w=[1.5]), ("_w",)),
+    ("orders", batch(_w=pa.array([None], pa.int64())), ("_w",)),
+    ("orders", batch(_w=["one"]), ("_w",)),
+    ("orders", batch(id=["word"]), ("orders", "word")),
+    ("orders", batch(id=[2**40]), ("orders",)),
+    ("orders", batch(amount=[1e20]), ("orders",)),
+    ("orders", batch(id=[1]), ("orders", "constraint")),
+    ("orders", batch(_w=[2]), ("orders", "constraint")),
+    ("orders", batch(_w=[-1]), ("1", "not there")),
+    ("orders", batch(id=[1], _w=[-1]), ("not there",)),
+    ("customers", pa.table({"id": [1], "name": ["x"], "_w": [-3]}), ("3 rows", "1 of them")),
+    ("customers", pa.table({"id": [1, 2], "name": ["x", "y"], "_w": [-1, -1]}), ("1 of them",)),
+    ("customers", pa.table({"id": [1], "name": pa.array([None], pa.string()), "_w": [-1]}), ("not there",)),
+    ("known", pa.table({"customer": [1], "n": [1], "_w": [1]}), ("materialized view", "known")),
+    ("plain", pa.table({"id": [1], "_w": [1]}), ("view", "plain")),
+    ("ordrs", batch(), ("did you mean 'orders'?",)),
+]
+
+
+@pytest.mark.parametrize(("table", "changes", "words"), BAD_BATCHES)
 def test_a_bad_batch(keeper: viewkeep.Keeper, table: str, changes: pa.Table, words: tuple[str, ...]) -> None:
     before = state(keeper)
     with pytest.raises(viewkeep.ViewkeepError) as caught:
@@ -270,15 +270,15 @@ def test_a_bad_batch(keeper: viewkeep.Keeper, table: str, changes: pa.Table, wor
     assert state(keeper) == before
 
 
-@pytest.mark.parametrize(
-    ("changes", "word"),
-    [
-        (batch(), "_w"),
-        (batch().drop_columns(["_w", "label"]), "label"),
-        (batch(id=["word"]).drop_columns(["_w"]), "word"),
-        (batch(id=[1]).drop_columns(["_w"]), "onstraint"),
-    ],
-)
+BAD_LOADS = [
+    (batch(), "_w"),
+    (batch().drop_columns(["_w", "label"]), "label"),
+    (batch(id=["word"]).drop_columns(["_w"]), "word"),
+    (batch(id=[1]).drop_columns(["_w"]), "onstraint"),
+]
+
+
+@pytest.mark.parametrize(("changes", "word"), BAD_LOADS)
 def test_a_bad_load(keeper: viewkeep.Keeper, changes: pa.Table, word: str) -> None:
     before = state(keeper)
     with pytest.raises(viewkeep.ViewkeepError, match=word):

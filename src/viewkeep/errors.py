@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,10 @@ class ViewkeepError(Exception):
         self.fact, self.position, self.hint = fact, position, hint
         where = f" ({position})" if position else ""
         super().__init__(f"{fact}{where}" + (f"; {hint}" if hint else ""))
+
+    def hinting(self, hint: str) -> Self:
+        """The same error with a hint, if it has none."""
+        return self if self.hint else type(self)(self.fact, self.position, hint)
 
 
 class SqlError(ViewkeepError):

@@ -10,16 +10,31 @@ from __future__ import annotations
 import json
 import os
 import time
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
+from viewkeep.engine.delta_entries import (
+    LOG,
+    MARK,
+    MOVED,
+    RECORDED,
+    Commit,
+    LoggedFile,
+    data_file,
+    entry_path,
+    footer_rows,
+    has_mark,
+    parquet_files,
+)
+from viewkeep.engine.delta_features import brief, diagnosis, refuse_reading, refuse_writing
 from viewkeep.engine.table_format import (
     Change,
     CommitConflict,
@@ -34,24 +49,19 @@ from viewkeep.errors import EngineError
 
 CHANGES_FOLDER = "_viewkeep_changes"
 """Inside a table's folder; the underscore keeps other programs from taking it for data."""
-_RECORDED = "viewkeep.changes"
-"""The commit info that names a file of changed rows."""
-_MOVED = "viewkeep.moved"
-"""The commit info that says how many rows came and went."""
-_READABLE = frozenset({"timestampNtz"})
-_LOG = "_delta_log"
 _HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 _KEPT_SNAPSHOTS = 200
+_WRITABLE = "is there room on the disk, and may the folder be written?"
 
 
 class DeltaLog:
     """Snapshots are remembered, the newest of them: a version of a table never changes."""
 
     def __init__(self) -> None:
-        self._snapshots: dict[tuple[str, int], Snapshot] = {}
+        self._snapshots: dict[tuple[str, str, int], Snapshot] = {}
 
     def is_table(self, location: str) -> bool:
-        return os.path.isdir(os.path.join(location, _LOG))
+        return os.path.isdir(os.path.join(location, LOG))
 
     # ------------------------------------------------------------------ reading
     def snapshot(self, location: str, version: int | None = None) -> Snapshot:
@@ -60,16 +70,19 @@ class DeltaLog:
         except TableNotFoundError:
             raise EngineError(f"{location!r} is not a Delta table", hint="is the path right?") from None
         except (DeltaError, OSError) as error:
-            text = " ".join(str(error).split())
             if version is not None:
-                raise LostHistory(f"version {version} cannot be read any more: {text}") from error
-            raise EngineError(f"the log of table {location!r} cannot be read: {text}") from error
+                raise LostHistory(f"version {version} cannot be read any more: {brief(error)}") from error
+            raise diagnosis(location, error) from error
+        except LostHistory as lost:
+            if version is not None:
+                raise
+            raise EngineError(f"table {location!r} cannot be read: {lost}", hint="restore its files") from lost
 
     def _read(self, location: str, table: DeltaTable) -> Snapshot:
         metadata, version = table.metadata(), table.version()
-        key = (str(metadata.id), version)
+        key = (location, str(metadata.id), version)  # a folder that was copied has the id of the first
         if key not in self._snapshots:
-            _refuse_features(location, table)
+            refuse_reading(location, table)
             if len(self._snapshots) >= _KEPT_SNAPSHOTS:
                 del self._snapshots[next(iter(self._snapshots))]
             self._snapshots[key] = Snapshot(
@@ -87,30 +100,32 @@ class DeltaLog:
         """Commit by commit: what viewkeep recorded, else the change feed where it is smaller, else files."""
         if after.version == since:
             return Change(Kind.NOTHING)
-        files: dict[str, int] = {}
+        files: dict[LoggedFile, int] = {}
         recorded: list[DataFile] = []
         feed: list[DataFile] = []
         inserted = deleted = 0
         told: tuple[int, int] | None = (0, 0)  # by the writers of rewritten files, as long as all of them do
         for version in range(since + 1, after.version + 1):
-            commit = _Commit(after.location, version)
+            commit = Commit(after.location, version)
             if commit.new_schema is not None and _fields(commit.new_schema) != _fields(after.schema):
                 raise LostHistory(f"its columns changed in version {version}")
             if commit.recorded is not None:
                 path = os.path.join(after.location, commit.recorded.path)
-                recorded += _parquet_files(path)
+                recorded += parquet_files(path)
                 inserted, deleted = inserted + commit.recorded.inserted, deleted + commit.recorded.deleted
                 continue
             if commit.feed and sum(f.size for f in commit.feed) < sum(commit.sizes):
                 feed += commit.feed
                 inserted, deleted = inserted + commit.feed_rows, deleted + commit.feed_rows
                 continue
-            for path, sign in commit.files:
-                files[path] = files.get(path, 0) + sign
+            if after.partitioned_by and not all(partition for (_, partition), _ in commit.files):
+                raise LostHistory(f"version {version} does not say to which partition its files belong")
+            for file, sign in commit.files:
+                files[file] = files.get(file, 0) + sign
             if told is not None and commit.files:
                 told = (told[0] + commit.moved[0], told[1] + commit.moved[1]) if commit.moved else None
-        added = tuple(_data_file(p) for p, n in files.items() if n > 0)
-        removed = tuple(_data_file(p) for p, n in files.items() if n < 0)
+        added = tuple(data_file(*f) for f, n in files.items() if n > 0)
+        removed = tuple(data_file(*f) for f, n in files.items() if n < 0)
         if told is None:
             told = sum(f.rows for f in added), sum(f.rows for f in removed)
         inserted, deleted = inserted + told[0], deleted + told[1]
@@ -140,20 +155,30 @@ class DeltaLog:
         info: Mapping[str, str] | None = None,
         positions: Mapping[str, int] | None = None,
         partitioned_by: Sequence[str] = (),
+        replace: bool = False,
     ) -> None:
-        os.makedirs(location, exist_ok=True)
         try:
+            os.makedirs(location, exist_ok=True)
             create_table_with_add_actions(
                 location,
                 Schema.from_json(schema),
                 [_add(f) for f in files],
-                mode="error",
+                mode="overwrite" if replace else "error",
                 description=note or None,
                 partition_by=list(partitioned_by),
                 commit_properties=_properties(info, positions),
             )
         except (DeltaError, OSError) as error:
-            raise EngineError(f"table {location!r} cannot be made: {' '.join(str(error).split())}") from error
+            raise EngineError(f"table {location!r} cannot be made: {brief(error)}", hint=_WRITABLE) from error
+
+    def add_columns(self, snapshot: Snapshot, schema: str) -> None:
+        """Columns at the end, NULL in all rows that are there."""
+        try:
+            DeltaTable(snapshot.location, version=snapshot.version).alter.add_columns(
+                Schema.from_json(schema).fields, commit_properties=_properties(None, None)
+            )
+        except (DeltaError, OSError) as error:
+            raise self._failed(snapshot, error) from error
 
     def commit(
         self,
@@ -170,75 +195,28 @@ class DeltaLog:
             RemoveAction(os.path.relpath(f.path, snapshot.location), True, now, f.size, dict(f.partition))
             for f in removed
         ]
-        table = DeltaTable(snapshot.location, version=snapshot.version)
+        mark = uuid.uuid4().hex
         try:
+            table = DeltaTable(snapshot.location, version=snapshot.version)
+            refuse_writing(snapshot.location, table)
             table.create_write_transaction(
                 [*(_add(f) for f in added), *gone],
                 "append",
                 table.schema(),
                 partition_by=list(snapshot.partitioned_by) or None,
-                commit_properties=_properties(info, positions, recorded, moved),
+                commit_properties=_properties({**(info or {}), MARK: mark}, positions, recorded, moved),
                 post_commithook_properties=_HOOKS,
             )
-        except CommitFailedError as error:
-            raise CommitConflict(f"table {snapshot.location!r} has moved on from version {snapshot.version}") from error
         except (DeltaError, OSError) as error:
-            raise EngineError(
-                f"table {snapshot.location!r} cannot be written: {' '.join(str(error).split())}"
-            ) from error
+            # What comes after a commit, a checkpoint say, may fail too: whoever is told of a failure removes files.
+            if not has_mark(snapshot, mark):
+                raise self._failed(snapshot, error) from error
         return snapshot.version + 1
 
-
-class _Commit:
-    """One entry of a log, read as it stands in its file."""
-
-    def __init__(self, location: str, version: int) -> None:
-        path = os.path.join(location, _LOG, f"{version:020}.json")
-        self.location = location
-        self.files: list[tuple[str, int]] = []
-        self.sizes: list[int] = []
-        self.feed: list[DataFile] = []
-        self.feed_rows = 0
-        self.recorded: Recorded | None = None
-        self.moved: list[int] | None = None
-        self.new_schema: str | None = None
-        try:
-            with open(path, encoding="utf-8") as lines:
-                for line in lines:
-                    if line.strip():
-                        self._action(json.loads(line))
-        except FileNotFoundError:
-            raise LostHistory(f"the log entry of its version {version} is gone") from None
-        except (OSError, ValueError) as error:
-            raise LostHistory(f"the log entry of its version {version} cannot be read: {error}") from error
-
-    def _action(self, action: dict[str, Any]) -> None:
-        for kind, body in action.items():
-            match kind:
-                case "add" if body.get("dataChange", True):
-                    self.files.append((self._path(body), 1))
-                    self.sizes.append(body.get("size") or 0)
-                case "remove" if body.get("dataChange", True):
-                    self.files.append((self._path(body), -1))
-                    self.sizes.append(body.get("size") or 0)
-                case "cdc":
-                    found = _data_file(self._path(body))
-                    self.feed.append(found)
-                    self.feed_rows += found.rows
-                case "metaData":
-                    self.new_schema = body["schemaString"]
-                case "commitInfo":
-                    if body.get(_RECORDED):
-                        self.recorded = Recorded(**json.loads(body[_RECORDED]))
-                    if body.get(_MOVED):
-                        self.moved = json.loads(body[_MOVED])
-                case _:
-                    pass
-
-    def _path(self, body: dict[str, Any]) -> str:
-        if body.get("deletionVector"):
-            raise LostHistory("its rows are deleted by deletion vectors, which the log alone does not show")
-        return os.path.join(self.location, unquote(body["path"]))
+    def _failed(self, snapshot: Snapshot, error: Exception) -> CommitConflict | EngineError:
+        if os.path.exists(entry_path(snapshot.location, snapshot.version + 1)):
+            return CommitConflict(f"table {snapshot.location!r} has moved on from version {snapshot.version}")
+        return EngineError(f"table {snapshot.location!r} cannot be written: {brief(error)}", hint=_WRITABLE)
 
 
 def arrow_schema(schema: str) -> pa.Schema:
@@ -250,19 +228,6 @@ def _fields(schema: str) -> list[tuple[str, Any]]:
     return [(f["name"], f["type"]) for f in json.loads(schema)["fields"]]
 
 
-def _refuse_features(location: str, table: DeltaTable) -> None:
-    protocol = table.protocol()
-    features = set(protocol.reader_features or ())
-    if protocol.min_reader_version == 2 and table.metadata().configuration.get("delta.columnMapping.mode"):
-        features.add("columnMapping")
-    if unknown := sorted(features - _READABLE):
-        raise EngineError(
-            f"table {location!r} uses the Delta feature {', '.join(map(repr, unknown))}, "
-            "which cannot be read through its log alone",
-            hint="use a Spark session with Delta Lake's extension, or turn the feature off for this table",
-        )
-
-
 def _files(location: str, table: DeltaTable) -> Iterator[DataFile]:
     actions = pa.table(table.get_add_actions(flatten=True))
     columns: dict[str, dict[str, list[Any]]] = {"min": {}, "max": {}, "null_count": {}, "partition": {}}
@@ -271,8 +236,8 @@ def _files(location: str, table: DeltaTable) -> Iterator[DataFile]:
         if dot and kind in columns:
             columns[kind][column] = actions.column(name).to_pylist()
     paths, sizes = actions.column("path").to_pylist(), actions.column("size_bytes").to_pylist()
-    known = "num_records" in actions.column_names
-    counts: list[int | None] = actions.column("num_records").to_pylist() if known else [None] * len(paths)
+    counted = "num_records" in actions.column_names
+    counts: list[int | None] = actions.column("num_records").to_pylist() if counted else [None] * len(paths)
 
     def at(kind: str, i: int) -> dict[str, Any]:
         return {c: values[i] for c, values in columns[kind].items() if values[i] is not None}
@@ -280,27 +245,33 @@ def _files(location: str, table: DeltaTable) -> Iterator[DataFile]:
     for i, relative in enumerate(paths):
         path = os.path.join(location, unquote(relative))
         count = counts[i]
-        rows = _footer_rows(path) if count is None else count
-        yield DataFile(path, rows, sizes[i], at("min", i), at("max", i), at("null_count", i), at("partition", i))
+        rows = footer_rows(path) if count is None else count
+        # An empty text stands for NULL: partition columns cannot tell them apart.
+        values = {c: v[i] if v[i] != "" else None for c, v in columns["partition"].items()}
+        known = {c: v for c, v in values.items() if v is not None}
+        nulls = {c: rows if v is None else 0 for c, v in values.items()}
+        yield DataFile(
+            path,
+            rows,
+            sizes[i],
+            at("min", i) | known,
+            at("max", i) | known,
+            at("null_count", i) | nulls,
+            {c: _partition_text(v) for c, v in values.items()},
+        )
 
 
-def _data_file(path: str) -> DataFile:
-    """A file that may not be part of the table any more."""
-    return DataFile(path, _footer_rows(path), os.path.getsize(path))
-
-
-def _footer_rows(path: str) -> int:
-    try:
-        return int(pq.read_metadata(path).num_rows)
-    except FileNotFoundError:
-        raise LostHistory(f"its file {os.path.basename(path)!r} is gone: the history was vacuumed") from None
-
-
-def _parquet_files(folder: str) -> list[DataFile]:
-    if not os.path.isdir(folder):
-        raise LostHistory(f"its recorded changes {os.path.basename(folder)!r} are gone")
-    found = [os.path.join(folder, n) for n in sorted(os.listdir(folder)) if n.endswith(".parquet")]
-    return [f for f in map(_data_file, found) if f.rows]
+def _partition_text(value: Any) -> str | None:
+    """A value of a partition column as logs spell it."""
+    match value:
+        case None:
+            return None
+        case bool():
+            return str(value).lower()
+        case datetime():
+            return value.strftime("%Y-%m-%d %H:%M:%S.%f")
+        case _:
+            return str(value)
 
 
 def _add(file: NewFile) -> AddAction:
@@ -315,11 +286,9 @@ def _properties(
 ) -> CommitProperties:
     kept = dict(info or {})
     if moved is not None:
-        kept[_MOVED] = json.dumps(moved)
+        kept[MOVED] = json.dumps(moved)
     if recorded is not None:
-        kept[_RECORDED] = json.dumps(
-            {"path": recorded.path, "inserted": recorded.inserted, "deleted": recorded.deleted}
-        )
+        kept[RECORDED] = json.dumps({"path": recorded.path, "inserted": recorded.inserted, "deleted": recorded.deleted})
     return CommitProperties(
         custom_metadata=kept or None,
         max_commit_retries=0,  # at this version or not at all: what was computed holds for this one only

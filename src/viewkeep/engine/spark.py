@@ -6,18 +6,23 @@ import itertools
 import json
 import math
 import os
+import re
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from viewkeep.engine.spark_session import local_session
@@ -26,9 +31,12 @@ from viewkeep.errors import EngineError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 DIALECT = "spark"
+SPARK_ERRORS = (PySparkException, Py4JJavaError)
+_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+_WRITTEN = "vk-"
 _KEEPERS = itertools.count(1)
 _GROUPS = itertools.count(1)
 FEW = 200_000
@@ -67,36 +75,64 @@ class Spark:
     def files(self, files: Sequence[DataFile], schema: StructType, root: str | None = None) -> DataFrame:
         """The rows of some Parquet files. The schema is always given: finding it out would start a job.
 
-        `root`: of a table whose partition columns stand in the paths of its files."""
+        `root`: of a partitioned table, whose files lack the columns that it is partitioned by."""
         if not files:
             return self.session.createDataFrame([], schema)
-        reader = self.session.read.schema(schema)
-        if root is not None:
-            reader = reader.option("basePath", root)
-        frame = reader.parquet(*(f.path for f in files))
+        try:
+            frame = self._read(files, schema, root)
+        except SPARK_ERRORS as error:  # a file that is not there any more
+            raise translate(error).hinting("the files of the table are not what its log says") from error
         # In one partition, a few rows are grouped and joined without a shuffle, each of which is a job.
         return frame.coalesce(1) if sum(f.rows for f in files) <= FEW else frame
+
+    def _read(self, files: Sequence[DataFile], schema: StructType, root: str | None) -> DataFrame:
+        if root is None:
+            return self.session.read.schema(schema).parquet(*map(_literally, files))
+        if all(_told_by_path(f, root) for f in files):
+            return self.session.read.schema(schema).option("basePath", root).parquet(*map(_literally, files))
+        return self._partitions(files, schema)
+
+    def _partitions(self, files: Sequence[DataFile], schema: StructType) -> DataFrame:
+        """Values of partition columns as the log has them, where the paths of the files say something else."""
+        groups: dict[tuple[tuple[str, str | None], ...], list[DataFile]] = {}
+        for file in files:
+            groups.setdefault(tuple(sorted(file.partition.items())), []).append(file)
+        parts = []
+        for values, members in groups.items():
+            known = dict(values)
+            inside = StructType([f for f in schema.fields if f.name not in known])
+            frame = self.session.read.schema(inside).parquet(*map(_literally, members))
+            columns = [
+                (sf.lit(known[f.name]).cast(f.dataType) if f.name in known else col(f.name)).alias(f.name)
+                for f in schema.fields
+            ]
+            parts.append(frame.select(*columns))
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = whole.unionAll(part)
+        return whole
 
     def name(self, frame: DataFrame, label: str) -> str:
         """Make a result readable in SQL; the name it got."""
         return self.register(frame, self.prefix + label)
 
     def register(self, frame: DataFrame, name: str) -> str:
-        frame.createOrReplaceTempView(name)
+        # Quoted: a table's name may have a schema in it, or a space.
+        frame.createOrReplaceTempView("`" + name.replace("`", "``") + "`")
         self._relations.add(name)
         return name
 
     def sql(self, text: str) -> DataFrame:
         try:
             return self.session.sql(text)
-        except PySparkException as error:
+        except SPARK_ERRORS as error:
             raise translate(error) from error
 
     def collect(self, frame: DataFrame) -> pa.Table:
         try:
             with self.counted():
                 return frame.toArrow()
-        except PySparkException as error:
+        except SPARK_ERRORS as error:
             raise translate(error) from error
 
     def is_data_error(self, error: BaseException) -> bool:
@@ -105,24 +141,36 @@ class Spark:
         return any(known in (condition or str(error)) for known in _DATA_ERRORS)
 
     # ------------------------------------------------------------------ writing
-    def write(self, frame: DataFrame, location: str, folder: str = "") -> list[NewFile]:
+    def write(
+        self, frame: DataFrame, location: str, folder: str = "", partitioned_by: Sequence[str] = ()
+    ) -> list[NewFile]:
         """Write rows as files under a table's folder; they belong to no table until they are committed."""
-        relative = os.path.join(folder, f"vk-{uuid.uuid4().hex}") if folder else f"vk-{uuid.uuid4().hex}"
+        relative = os.path.join(folder, f"{_WRITTEN}{uuid.uuid4().hex}")
         target = os.path.join(location, relative)
         try:
             with self.counted():
-                frame.write.parquet(target)
-        except PySparkException as error:
+                frame.write.partitionBy(*partitioned_by).parquet(target)
+            if partitioned_by:
+                return _in_partitions(location, relative)
+            return written_files(location, relative)
+        except SPARK_ERRORS as error:
             shutil.rmtree(target, ignore_errors=True)
             raise translate(error) from error
-        return written_files(location, relative)
+        except OSError as error:
+            shutil.rmtree(target, ignore_errors=True)
+            raise cannot_write(location, error) from error
 
     def write_arrow(self, data: pa.Table, location: str, folder: str = "") -> list[NewFile]:
         """The same for a few rows that are in the driver already."""
-        relative = os.path.join(folder, f"vk-{uuid.uuid4().hex}") if folder else f"vk-{uuid.uuid4().hex}"
-        os.makedirs(os.path.join(location, relative))
-        pq.write_table(data, os.path.join(location, relative, "part-0.parquet"))
-        return written_files(location, relative)
+        relative = os.path.join(folder, f"{_WRITTEN}{uuid.uuid4().hex}")
+        target = os.path.join(location, relative)
+        try:
+            os.makedirs(target)
+            pq.write_table(data, os.path.join(target, "part-0.parquet"))
+            return written_files(location, relative)
+        except OSError as error:
+            shutil.rmtree(target, ignore_errors=True)
+            raise cannot_write(location, error) from error
 
     # ------------------------------------------------------------------ counting
     @contextmanager
@@ -144,6 +192,29 @@ class Spark:
         self._relations.clear()
 
 
+def col(name: str) -> Column:
+    """A column by its name, whatever signs are in it."""
+    return sf.col("`" + name.replace("`", "``") + "`")
+
+
+def _literally(file: DataFile) -> str:
+    """A path for Spark, which would take some signs in it for a pattern."""
+    return re.sub(r"([{}\[\]*?\\])", r"\\\1", file.path)
+
+
+def _told_by_path(file: DataFile, root: str) -> bool:
+    """Whether the folders of a file say what the log says of its partition, in the way that Spark reads them."""
+    return _partition_of(os.path.dirname(os.path.relpath(file.path, root))) == dict(file.partition)
+
+
+def _partition_of(folder: str) -> Mapping[str, str | None]:
+    found: dict[str, str | None] = {}
+    for part in folder.split(os.sep):
+        name, _, value = part.partition("=")
+        found[unquote(name)] = None if value == _NULL_PARTITION else unquote(value)
+    return found
+
+
 def written_files(location: str, relative: str) -> list[NewFile]:
     """The files of a folder that has just been written, with the statistics that go into the log."""
     found = []
@@ -156,7 +227,37 @@ def written_files(location: str, relative: str) -> list[NewFile]:
         if metadata.num_rows:
             size = os.path.getsize(path)
             found.append(NewFile(f"{relative}/{name}", metadata.num_rows, size, _statistics(metadata)))
+    if not found:
+        shutil.rmtree(folder)
     return found
+
+
+def _in_partitions(location: str, relative: str) -> list[NewFile]:
+    """Files that were written by partition, moved to where everybody looks for those of a partition."""
+    found, folder = [], os.path.join(location, relative)
+    for inside, _, files in os.walk(folder):
+        for name in sorted(n for n in files if n.endswith(".parquet")):
+            path = os.path.join(inside, name)
+            metadata, size = pq.read_metadata(path), os.path.getsize(path)
+            if metadata.num_rows:
+                partition = os.path.relpath(inside, folder)
+                os.makedirs(os.path.join(location, partition), exist_ok=True)
+                os.replace(path, os.path.join(location, partition, name))
+                new = NewFile(f"{partition}/{name}", metadata.num_rows, size, _statistics(metadata))
+                found.append(replace(new, partition=_partition_of(partition)))
+    shutil.rmtree(folder)
+    return found
+
+
+def discard(location: str, written: Sequence[NewFile]) -> None:
+    """Files that were not committed after all."""
+    for file in written:
+        path = os.path.join(location, file.path)
+        folder = os.path.dirname(path)
+        if os.path.basename(folder).startswith(_WRITTEN):
+            shutil.rmtree(folder, ignore_errors=True)
+        elif os.path.exists(path):
+            os.remove(path)
 
 
 def _statistics(metadata: pq.FileMetaData) -> str:
@@ -219,7 +320,27 @@ def _is_connect(session: SparkSession) -> bool:
     return "connect" in type(session).__module__
 
 
-def translate(error: PySparkException) -> EngineError:
-    """Spark's message without its Java trace."""
-    text = str(error).split("\n\nJVM stacktrace")[0].split("\n\tat ")[0].split("== SQL")[0].strip()
+def translate(error: PySparkException | Py4JJavaError) -> EngineError:
+    """Spark's message without its Java trace, and without the place in viewkeep that asked."""
+    if isinstance(error, Py4JJavaError):
+        cause = error.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        said = str(cause.getMessage() or cause.toString()).split("\n\tat ")[0]
+        return EngineError(f"Spark failed: {' '.join(said.split())}", hint=_ROOM)
+    if error.getCondition() == "USER_RAISED_EXCEPTION":
+        return EngineError((error.getMessageParameters() or {}).get("errorMessage") or str(error))
+    text = str(error)
+    for end in ("\n\nJVM stacktrace", "\n\tat ", "== SQL", "== DataFrame"):
+        text = text.split(end)[0]
+    text = _IN_OUR_TEXT.split(text)[0]
     return EngineError(" ".join(text.split()))
+
+
+_IN_OUR_TEXT = re.compile(r";? line \d+ pos \d+|\n'\w|\n\+- ")
+"""Where Spark goes on to the place in the text that it was given, which is not the user's, and to its plan."""
+_ROOM = "is there room on the disk, and may the folder be written?"
+
+
+def cannot_write(location: str, error: OSError) -> EngineError:
+    return EngineError(f"files cannot be written under {location!r}: {error.strerror or error}", hint=_ROOM)

@@ -49,6 +49,8 @@ def _settings() -> dict[str, str]:
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # Else every error is also logged, with all of its Java trace, and says where in viewkeep it was.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
 
 

@@ -24,7 +24,8 @@ class DataFile:
     """Smallest value of each column for which it is known."""
     high: Mapping[str, Any] = field(default_factory=dict)
     nulls: Mapping[str, int] = field(default_factory=dict)
-    partition: Mapping[str, Any] = field(default_factory=dict)
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+    """Of a partitioned table: values of columns that the file itself does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,14 @@ class TableFormat(Protocol):
         info: Mapping[str, str] | None = None,
         positions: Mapping[str, int] | None = None,
         partitioned_by: Sequence[str] = (),
-    ) -> None: ...
+        replace: bool = False,
+    ) -> None:
+        """A new table; with `replace` in place of the one that is there, in one commit."""
+        ...
+
+    def add_columns(self, snapshot: Snapshot, schema: str) -> None:
+        """Columns that are NULL in all rows; CommitConflict where another commit was first."""
+        ...
 
     def commit(
         self,
@@ -142,7 +150,7 @@ class TableFormat(Protocol):
         moved: tuple[int, int] | None = None,
     ) -> int:
         """Move a table from a snapshot to its next version, the number of which is returned; CommitConflict
-        where another commit was first.
+        where another commit was first. Whatever it raises, it has not happened.
 
         `info` is kept with the commit; `positions` are numbers by name that stay readable for ever;
         `moved`: how many rows really come and go, where files are rewritten that hold others too."""

@@ -151,9 +151,11 @@ def _check_not_read(db: Database, view: TableName) -> None:
 def guard(db: Database, statement: Statement, dialect: str) -> None:
     """Refuse a DROP, ALTER or CREATE OR REPLACE that would pull a table from under a view."""
     tree = parse_one(statement.text, dialect)
-    if isinstance(tree, exp.Drop) and tree.kind == "SCHEMA":
-        schema = tree.this.text("db") or tree.this.name
-        targets = [t.name for t in db.catalog().tables.values() if (t.name.schema or _default(db)) == schema]
+    if isinstance(tree, exp.Drop) and tree.kind in ("SCHEMA", "DATABASE"):
+        nodes = tree.args.get("tables") or [tree.this]
+        schemas = {(node.text("db") or node.name).lower() for node in nodes}
+        tables = db.catalog().tables.values()
+        targets = [t.name for t in tables if (t.name.schema or _default(db) or "").lower() in schemas]
     elif isinstance(tree, exp.Drop):
         targets = [table_name(t) for t in tree.args.get("tables") or [tree.this] if isinstance(t, exp.Table)]
     elif isinstance(tree, exp.Create) and tree.args.get("replace"):

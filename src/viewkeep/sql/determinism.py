@@ -48,6 +48,8 @@ def _nondeterministic(node: exp.Expr) -> str | None:
         return node.sql(dialect="duckdb").lower()
     if isinstance(node, exp.Anonymous) and node.name.lower() in _NAMES:
         return f"{node.name.lower()}()"
+    if isinstance(node, exp.Func) and (named := [n.lower() for n in node.sql_names() if n.lower() in _NAMES]):
+        return f"{named[0]}()"
     if isinstance(node, exp.Anonymous) and node.name.lower() == "age" and len(node.expressions) == 1:
         return "age() of one value, which counts from today,"
     if isinstance(node, exp.Column) and not node.table and node.name.lower() in _BARE:

@@ -6,10 +6,12 @@ import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
+from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
@@ -77,10 +79,22 @@ def split(text: str, dialect: str) -> Iterator[Statement]:
         yield Statement(text, tuple(current))
 
 
+class _SparkText(Spark):
+    """Since Spark 4, two quotes inside a text are one: to sqlglot they are the end of one text and the next."""
+
+    class Tokenizer(Spark.Tokenizer):
+        STRING_ESCAPES: ClassVar[list[str]] = [*Spark.Tokenizer.STRING_ESCAPES, "'", '"']
+
+
+@functools.cache
+def _written_in(dialect: str) -> Dialect:
+    return _SparkText() if check_dialect(dialect) == "spark" else Dialect.get_or_raise(dialect)
+
+
 @functools.cache
 def _tokenizer(dialect: str) -> Tokenizer:
     """A tokenizer that also looks inside EXPLAIN and its like, which sqlglot takes for one word and a text."""
-    found = Dialect.get_or_raise(dialect)
+    found = _written_in(dialect)
     return type("StatementTokenizer", (found.tokenizer_class,), {"COMMANDS": set()})(dialect=found)  # type: ignore[no-any-return]
 
 
@@ -95,9 +109,11 @@ def parse_one(text: str, dialect: str) -> exp.Expr:
     >>> parse_one("SELECT 1 +", "duckdb")
     Traceback (most recent call last):
     viewkeep.errors.SqlError: syntax error near '+' (line 1, column 10)...
+    >>> parse_one("SELECT 'it''s'", "spark").expressions[0].this
+    "it's"
     """
     try:
-        trees = sqlglot.parse(text, dialect=check_dialect(dialect))
+        trees = sqlglot.parse(text, dialect=_written_in(dialect))
     except (ParseError, TokenError) as error:
         details = getattr(error, "errors", None) or [{}]
         first = details[0]

@@ -34,6 +34,11 @@ def named_in(text: str, catalog: Catalog, dialect: str) -> set[str]:
     return {t.name.folded for t in _reached(parse_one(text, dialect), catalog, dialect, lenient=True)}
 
 
+def missing_in(tree: exp.Expr, catalog: Catalog) -> list[TableName]:
+    """Names in a query that stand for no known table or view."""
+    return [n for node in _table_nodes(tree) if catalog.find(n := table_name(node)) is None]
+
+
 def _reached(tree: exp.Expr, catalog: Catalog, dialect: str, lenient: bool = False) -> Iterator[Table]:
     for node in _table_nodes(tree):
         if node.args.get("catalog") and not lenient:

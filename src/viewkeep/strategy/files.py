@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from viewkeep.catalog import TableName
 from viewkeep.incremental.delta import delta
-from viewkeep.incremental.weighted import Context, Weighted, add, keep, negate, to_rows, to_units
+from viewkeep.incremental.weighted import Context, Weighted, add, consolidate, keep, negate, to_units
 from viewkeep.plan.nodes import (
     Aggregate,
     Field,
@@ -27,6 +27,7 @@ from viewkeep.plan.nodes import (
     Named,
     Node,
     Project,
+    Repeat,
     Scan,
     State,
     Union,
@@ -116,8 +117,11 @@ def rows_after(layout: BagLayout, fresh: Fresh) -> Node:
         return Union((stay, came), layout.stored)
     gone = negate(Weighted(Project(_signed(layout, exp.LT), keep(layout.stored))), fresh)
     met = Weighted(_of_touched(layout, layout.columns, JoinKind.SEMI, fresh))
-    copies = to_rows(add([met, gone], layout.stored, fresh), fresh)
-    return Union((stay, copies, came), layout.stored)
+    left = consolidate(add([met, gone], layout.stored, fresh), fresh)
+    assert left.weight is not None
+    # Below zero: a row that should go and was not there. It is missing from what the caller counts.
+    some = Filter(left.node, exp.GT(this=column(left.weight), expression=integer(0)))
+    return Union((stay, Repeat(some, left.weight), came), layout.stored)
 
 
 def _signed(layout: BagLayout, compare: type[exp.Expr]) -> Node:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -17,8 +18,8 @@ from sqlglot import exp
 from viewkeep.catalog import Catalog, Column, ForeignKey, Key, Kind, Table, TableName
 from viewkeep.emit.files import Programs
 from viewkeep.engine.delta_log import DeltaLog
-from viewkeep.engine.spark import DIALECT, Spark
-from viewkeep.engine.table_format import DataFile, LostHistory
+from viewkeep.engine.spark import DIALECT, Spark, cannot_write, col, discard
+from viewkeep.engine.table_format import DataFile, LostHistory, NewFile
 from viewkeep.engine.table_format import Kind as Moved
 from viewkeep.errors import EngineError, RefreshError, SqlError
 from viewkeep.runtime.compiled import CompiledView
@@ -33,7 +34,7 @@ from viewkeep.runtime.records import ViewRecord, to_json
 from viewkeep.runtime.reports import RefreshReport, VerifyReport, entry_of
 from viewkeep.runtime.since import version_of
 from viewkeep.sql.parse import Statement, parse_one
-from viewkeep.sql.references import named_in, replace_tables
+from viewkeep.sql.references import missing_in, named_in, replace_tables
 from viewkeep.strategy import names
 
 if TYPE_CHECKING:
@@ -95,7 +96,18 @@ class LakeDatabase(Database):
             if table.kind is not Kind.PLAIN_VIEW:
                 frame = reading.rows(table.name, reading.now(table.name))
                 stand_ins[folded] = TableName(self.spark.name(frame, f"now_{folded}"))
-        return self.spark.sql(replace_tables(found, catalog, stand_ins, DIALECT).sql(dialect=DIALECT))
+        try:
+            return self.spark.sql(replace_tables(found, catalog, stand_ins, DIALECT).sql(dialect=DIALECT))
+        except EngineError as error:
+            self._explain_missing(found)
+            raise error
+
+    def _explain_missing(self, tree: exp.Expr) -> None:
+        """A table that is there and cannot be read, or one whose name is near."""
+        for name in missing_in(tree, self.catalog()):
+            if (unreadable := self.warehouse.unreadable(name)) is not None:
+                raise unreadable
+            self.catalog().get(name)
 
     def execute(self, statement: Statement, dialect: str) -> None:
         tree = parse_one(statement.text, dialect)
@@ -113,15 +125,33 @@ class LakeDatabase(Database):
 
     # ------------------------------------------------------------------ views
     def create(self, record: ViewRecord, compiled: CompiledView, replaced: ViewRecord | None) -> None:
-        began, jobs = time.perf_counter(), self.spark.jobs
+        if replaced is None:
+            self.warehouse.new_name(record.name)
         made = replace(record, created=self.stored.next_number())
+        written: list[NewFile] = []
+        try:
+            self._create(made, compiled, written)
+        except Exception as error:
+            # Only what is ours: another process may be making a view of this name and number.
+            location = self.stored.location(made)
+            discard(location, written)
+            with suppress(OSError):
+                os.rmdir(location)
+            if isinstance(error, OSError):
+                raise cannot_write(location, error) from error
+            raise
+        if replaced is not None:
+            self.stored.drop(replaced)
+
+    def _create(self, made: ViewRecord, compiled: CompiledView, files: list[NewFile]) -> None:
+        began, jobs = time.perf_counter(), self.spark.jobs
         sources, location = self.sources(), self.stored.location(made)
         compiled.time_travel = True
         frame = _storable(self._contents(compiled, sources, lambda _: None))
-        files = self.spark.write(frame, location)
-        now = {s: sources.now(s) for s in record.sources}
+        files += self.spark.write(frame, location)
+        now = {s: sources.now(s) for s in made.sources}
         report = RefreshReport(
-            str(record.name),
+            str(made.name),
             "recompute",
             "created",
             rows_inserted=sum(f.rows for f in files),
@@ -138,8 +168,6 @@ class LakeDatabase(Database):
             {REPORT: entry_of(report)},
             {position_name(s, snapshot): snapshot.version for s, snapshot in now.items()},
         )
-        if replaced is not None:
-            self.stored.drop(replaced)
 
     def contents(self, record: ViewRecord, sources: Sources, read: Callable[[Sequence[DataFile]], None]) -> DataFrame:
         """The stored rows of a view from scratch."""
@@ -248,7 +276,7 @@ def _storable(frame: DataFrame) -> DataFrame:
     """Columns that are NULL and nothing else have no type that a file could keep."""
     void = [f.name for f in frame.schema.fields if isinstance(f.dataType, NullType)]
     for name in void:
-        frame = frame.withColumn(name, sf.col(f"`{name}`").cast("string"))
+        frame = frame.withColumn(name, col(name).cast("string"))
     return frame
 
 

@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import Observation
 from pyspark.sql import functions as sf
 
 from viewkeep.emit.files import Text
 from viewkeep.engine.delta_log import CHANGES_FOLDER
-from viewkeep.engine.spark import FEW, Spark, translate
+from viewkeep.engine.spark import FEW, SPARK_ERRORS, Spark, col, discard, translate
 from viewkeep.engine.table_format import Change, DataFile, NewFile, Recorded, Snapshot
 from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.nodes import State
@@ -59,6 +57,12 @@ class Outcome:
     recorded: Recorded | None = None
     inserted: int = 0
     deleted: int = 0
+
+    def discard(self, location: str) -> None:
+        """It was not committed after all."""
+        discard(location, self.added)
+        if self.recorded is not None:
+            shutil.rmtree(os.path.join(location, self.recorded.path), ignore_errors=True)
 
 
 @dataclass(slots=True)
@@ -144,7 +148,7 @@ class Maintenance:
         added = write_rows(self.spark, before, groups.where(alive))
         inserted, deleted = _observed(seen)
         if not inserted and not deleted:  # the changes cancelled out
-            _discard(before, added)
+            discard(before.location, added)
             return Outcome()
         return Outcome(added, touched, None, inserted, deleted)
 
@@ -231,7 +235,7 @@ class Maintenance:
         self.reading.add(files)
         frame = self.sources.rows(name, snapshot, files)
         for column, values in wanted:
-            frame = frame.where(values.condition(sf.col(f"`{column}`")))
+            frame = frame.where(values.condition(col(column)))
         return frame
 
     def _values(self, origin: Origin) -> Values | None:
@@ -242,6 +246,8 @@ class Maintenance:
             change = self.changed[origin.table.folded]
             if change.removed or change.feed or origin.table.folded in self.sources.records:
                 return None
+            if any(origin.column in f.partition for f in change.added):
+                return None  # the files themselves do not have the column
             rows = read_small((*change.added, *change.recorded), [origin.column])
             found = None if rows is None else distinct(rows.column(0))
         if found is None or origin.nulls:
@@ -251,10 +257,10 @@ class Maintenance:
 
 def write_rows(spark: Spark, snapshot: Snapshot, frame: DataFrame) -> list[NewFile]:
     """Write rows with the columns and types of a table."""
-    typed = [sf.col(f"`{f.name}`").cast(f.dataType).alias(f.name) for f in schema_of(snapshot).fields]
+    typed = [col(f.name).cast(f.dataType).alias(f.name) for f in schema_of(snapshot).fields]
     try:
         return spark.write(frame.select(*typed), snapshot.location)
-    except PySparkException as error:  # a column that does not fit is noticed before anything runs
+    except SPARK_ERRORS as error:  # a column that does not fit is noticed before anything runs
         raise translate(error) from error
 
 
@@ -262,13 +268,8 @@ def _observed(seen: Observation) -> tuple[int, int]:
     try:
         found = seen.get
         return int(found["inserted"]), int(found["deleted"])
-    except (Py4JJavaError, PySparkException, KeyError):  # the optimizer saw that there are no rows at all
+    except (*SPARK_ERRORS, KeyError):  # the optimizer saw that there are no rows at all
         return 0, 0
-
-
-def _discard(snapshot: Snapshot, written: Sequence[NewFile]) -> None:
-    for folder in {os.path.dirname(f.path) for f in written}:
-        shutil.rmtree(os.path.join(snapshot.location, folder), ignore_errors=True)
 
 
 def _negative(rows: pa.Table) -> pa.Array:

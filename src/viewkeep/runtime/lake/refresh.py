@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from viewkeep.catalog import TableName
-from viewkeep.engine.spark import Spark
+from viewkeep.engine.spark import Spark, cannot_write
 from viewkeep.engine.table_format import Change, CommitConflict, Kind, LostHistory, Snapshot
 from viewkeep.errors import PolicyError, RefreshError, ViewkeepError
 from viewkeep.runtime.lake.maintenance import Maintenance, Outcome, Reading, StartOver, write_rows
@@ -67,10 +67,14 @@ class LakeRefresher:
         began, jobs, record = time.perf_counter(), self.spark.jobs, stored.record
         now = {s: self.sources.now(s) for s in record.sources}
         since = positions(self.format, stored, now)
+        for source, snapshot in now.items():
+            if (position := since[source.folded]) is not None and position > snapshot.version:
+                # Another refresh has overtaken this run: what it has consumed cannot be taken back.
+                now[source] = self.sources.overtake(source, position)
         changes, lost = self._changes(record, now, since)
         lost = failed or lost
         changed = {s: c for s, c in changes.items() if c.kind is not Kind.NOTHING}
-        versions = {str(s): max(now[s].version, since[s.folded] or 0) for s in record.sources}
+        versions = {str(s): snapshot.version for s, snapshot in now.items()}
         if not changed and not lost and not full:
             return RefreshReport(
                 str(record.name), "unchanged", "no source changed", versions=versions, version=stored.snapshot.version,
@@ -95,16 +99,26 @@ class LakeRefresher:
             self.spark.jobs - jobs,
             datetime.now(UTC),
         )
-        self.format.commit(
-            stored.snapshot,
-            outcome.added,
-            outcome.removed,
-            outcome.recorded,
-            {REPORT: entry_of(report)},
-            {position_name(s, snapshot): versions[str(s)] for s, snapshot in now.items()},
-            (outcome.inserted, outcome.deleted),
-        )
+        consumed = {position_name(s, snapshot): versions[str(s)] for s, snapshot in now.items()}
+        self._commit(stored, outcome, report, consumed)
         return replace(report, seconds=time.perf_counter() - began)
+
+    def _commit(self, stored: StoredView, outcome: Outcome, report: RefreshReport, consumed: Mapping[str, int]) -> None:
+        try:
+            self.format.commit(
+                stored.snapshot,
+                outcome.added,
+                outcome.removed,
+                outcome.recorded,
+                {REPORT: entry_of(report)},
+                consumed,
+                (outcome.inserted, outcome.deleted),
+            )
+        except (CommitConflict, ViewkeepError, OSError) as error:
+            outcome.discard(stored.snapshot.location)
+            if isinstance(error, CommitConflict):
+                raise
+            raise _unchanged(stored.record, _told(stored, error)) from error
 
     def _changes(
         self, record: ViewRecord, now: Mapping[TableName, Snapshot], since: Mapping[str, int | None]
@@ -115,7 +129,9 @@ class LakeRefresher:
             position = since[source.folded]
             if position is None:
                 return found, f"{str(source)!r} was made anew since the last refresh"
-            if position >= snapshot.version:
+            if position > snapshot.version:
+                return found, f"{str(source)!r} went back to version {snapshot.version}: a longer log was there before"
+            if position == snapshot.version:
                 continue
             try:
                 found[source.folded] = self.sources.change(source, position)
@@ -165,16 +181,27 @@ class LakeRefresher:
                 return choice, self._recompute(stored, reading)
             work = Maintenance(self.db, self.sources, stored, changed, since, reading)
             return with_foreign_keys(choice, work.shape, work.dropped), work.outcome()
-        except ViewkeepError as error:
+        except LostHistory as lost:
+            raise StartOver(f"the changes are not known: {lost}") from lost
+        except (ViewkeepError, OSError) as error:
             if choice.strategy != "recompute" and self.spark.is_data_error(error):
                 raise StartOver(
-                    f"the changes hold a value that does not fit ({error.fact}), the tables perhaps not"
+                    f"the changes hold a value that does not fit ({_told(stored, error).fact}), the tables perhaps not"
                 ) from error
-            raise RefreshError(
-                f"view {str(record.name)!r} could not be refreshed and is as it was: {error.fact}", hint=error.hint
-            ) from error
+            raise _unchanged(record, _told(stored, error)) from error
 
     def _recompute(self, stored: StoredView, reading: Reading) -> Outcome:
         frame = self.db.contents(stored.record, self.sources, reading.add)
         added = write_rows(self.spark, stored.snapshot, frame)
         return Outcome(added, stored.snapshot.files, None, sum(f.rows for f in added), stored.snapshot.rows)
+
+
+def _told(stored: StoredView, error: ViewkeepError | OSError) -> ViewkeepError:
+    return cannot_write(stored.snapshot.location, error) if isinstance(error, OSError) else error
+
+
+def _unchanged(record: ViewRecord, error: ViewkeepError) -> RefreshError:
+    return RefreshError(
+        f"view {str(record.name)!r} could not be refreshed and is as it was: {error.fact}",
+        hint=error.hint or "it still shows its last refresh",
+    )

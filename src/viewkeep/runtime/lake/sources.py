@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,8 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from viewkeep.catalog import TableName
 from viewkeep.emit.statements import query_sql
-from viewkeep.engine.spark import DIALECT, Spark
-from viewkeep.engine.table_format import Change, DataFile, Snapshot
+from viewkeep.engine.spark import DIALECT, Spark, col
+from viewkeep.engine.table_format import Change, DataFile, LostHistory, Snapshot
 from viewkeep.plan.nodes import Node
 from viewkeep.runtime.compiled import CompiledView
 from viewkeep.runtime.lake.stored import Views
@@ -60,7 +61,17 @@ class Sources:
         now = self.now(name)
         if version == now.version:
             return now
-        return self.warehouse.format.snapshot(now.location, version)
+        found = self.warehouse.format.snapshot(now.location, version)
+        for file in found.files:
+            if not os.path.exists(file.path):
+                raise LostHistory(f"its file {os.path.basename(file.path)!r} is gone: the history was vacuumed")
+        return found
+
+    def overtake(self, name: TableName, version: int) -> Snapshot:
+        """Read a later version from now on, if there is one."""
+        if self._newest(name).version >= version:
+            self.pin(name, self.at(name, version))
+        return self.now(name)
 
     def change(self, name: TableName, since: int) -> Change:
         now = self.now(name)
@@ -90,7 +101,7 @@ class Sources:
 
     def cast(self, record: ViewRecord, frame: DataFrame, first: tuple[str, ...] = ()) -> DataFrame:
         """The columns of a view in the types that its own query has."""
-        typed = [sf.col(f"`{c}`").cast(t).alias(c) for c, t in zip(record.output, record.types, strict=True)]
+        typed = [col(c).cast(t).alias(c) for c, t in zip(record.output, record.types, strict=True)]
         return frame.select(*(sf.col(c) for c in first), *typed)
 
     def select(self, plan: Node, columns: tuple[str, ...], bind: Callable[[Relation], TableName]) -> DataFrame:
@@ -130,9 +141,10 @@ class Sources:
         if change.feed:
             told = StructType([*schema.fields, StructField(_CHANGE_TYPE, StringType())])
             came = sf.col(_CHANGE_TYPE).isin("insert", "update_postimage")
-            feed = self.spark.files(change.feed, told).withColumn(names.WEIGHT, sf.when(came, 1).otherwise(-1))
+            root = snapshot.location if snapshot.partitioned_by else None
+            feed = self.spark.files(change.feed, told, root).withColumn(names.WEIGHT, sf.when(came, 1).otherwise(-1))
             parts.append(feed.drop(_CHANGE_TYPE))
-        columns = [sf.col(names.WEIGHT), *(sf.col(f"`{f.name}`") for f in schema.fields)]
+        columns = [sf.col(names.WEIGHT), *(col(f.name) for f in schema.fields)]
         aligned = [part.select(*columns) for part in parts]
         whole = aligned[0]
         for part in aligned[1:]:
@@ -142,7 +154,7 @@ class Sources:
     def _net(self, snapshot: Snapshot, change: Change) -> DataFrame:
         """The same without what cancels."""
         schema = schema_of(snapshot)
-        columns = [sf.col(f"`{f.name}`") for f in schema.fields]
+        columns = [col(f.name) for f in schema.fields]
         total = self._weighted(snapshot, change).groupBy(*columns).agg(sf.sum(names.WEIGHT).alias(names.WEIGHT))
         moved = total.where(sf.col(names.WEIGHT) != 0)
         copies = sf.explode(sf.sequence(sf.lit(1), sf.abs(sf.col(names.WEIGHT))))

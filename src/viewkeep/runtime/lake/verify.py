@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pyspark.errors import PySparkException
-from pyspark.sql import functions as sf
-
 from viewkeep.catalog import Kind, TableName
 from viewkeep.emit.statements import query_sql
-from viewkeep.engine.spark import DIALECT, translate
-from viewkeep.engine.table_format import LostHistory
+from viewkeep.engine.spark import DIALECT, SPARK_ERRORS, col, translate
+from viewkeep.engine.table_format import Kind as Moved
+from viewkeep.engine.table_format import LostHistory, Snapshot
 from viewkeep.errors import RefreshError
 from viewkeep.plan.ties import chooses
 from viewkeep.runtime.comparing import SHOWN, without_rounding
@@ -41,7 +39,7 @@ def verify_view(db: LakeDatabase, record: ViewRecord) -> VerifyReport:
             missing, extra = without_rounding(missing, extra)
             if not missing.num_rows and not extra.num_rows:
                 break
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise translate(error) from error
     return VerifyReport(
         str(record.name),
@@ -65,13 +63,21 @@ def _as_seen(
             hint="refresh it first",
         )
     try:
-        frame = sources.rows(source, sources.at(source, version))
+        frame = sources.rows(source, _as_of(sources, source, version))
     except LostHistory as lost:
         raise RefreshError(
             f"view {str(record.name)!r} cannot be checked at its own version: {str(source)!r}: {lost}",
             hint="refresh it first",
         ) from None
     return TableName(db.spark.name(frame, f"seen_{source.folded}"))
+
+
+def _as_of(sources: Sources, source: TableName, version: int) -> Snapshot:
+    """Commits that only moved rows to other files may have left the old ones to be removed."""
+    now = sources.now(source)
+    if version < now.version and sources.change(source, version).kind is Moved.NOTHING:
+        return now
+    return sources.at(source, version)
 
 
 def _expected(db: LakeDatabase, record: ViewRecord, stand_ins: dict[str, TableName]) -> Iterator[str]:
@@ -92,7 +98,7 @@ def _violated_keys(db: LakeDatabase, record: ViewRecord, sources: Sources) -> It
             continue
         rows = sources.rows(source, sources.now(source))
         for key in table.keys:
-            copies = rows.groupBy(*(sf.col(f"`{c}`") for c in key.columns)).count().where("count > 1")
+            copies = rows.groupBy(*(col(c) for c in key.columns)).count().where("count > 1")
             with db.spark.counted():
                 if copies.limit(1).count():
                     yield f"key ({', '.join(key.columns)}) of {source} does not hold"

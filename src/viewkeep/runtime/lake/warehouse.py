@@ -15,6 +15,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,14 @@ from pyspark.sql.types import StructType
 from sqlglot import exp
 
 from viewkeep.catalog import TYPE_SPELLING, Catalog, Column, ForeignKey, Key, Kind, Table, TableName
-from viewkeep.engine.spark import DIALECT
+from viewkeep.engine.spark import DIALECT, cannot_write
 from viewkeep.engine.table_format import Snapshot, TableFormat
 from viewkeep.errors import CatalogError, ConnectError, EngineError
 from viewkeep.strategy import names
 
 DEFAULT_SCHEMA = "default"
 FORMAT = 1
+_NOT_IN_NAMES = frozenset("/\\:*?[]{}|<>%#.")
 _WIDER = {
     # Types that DuckDB has and Spark does not.
     "HUGEINT": "DECIMAL(38, 0)",
@@ -83,6 +85,42 @@ class Warehouse:
                     if self.format.is_table(inner.path):
                         yield TableName(inner.name, entry.name)
 
+    def new_name(self, table: TableName) -> TableName:
+        """A name that something may be given, spelled as its schema is spelled already."""
+        _check_name("table", table.name)
+        if table.schema is None or table.schema.lower() == DEFAULT_SCHEMA:
+            new = TableName(table.name)
+        else:
+            schema = self.find_schema(table.schema)
+            if schema is None:
+                raise CatalogError(
+                    f"schema {table.schema!r} does not exist", hint=f"write CREATE SCHEMA {table.schema} first"
+                )
+            new = TableName(table.name, schema)
+        location = self.location(new)
+        if os.path.isdir(location) and any(not n.startswith(("_", ".", "vk-")) for n in os.listdir(location)):
+            raise CatalogError(
+                f"the folder of {str(new)!r} holds something else already",
+                hint=f"choose another name, or empty {location}",
+            )
+        return new
+
+    def find_schema(self, name: str) -> str | None:
+        return next((s for s in self.schemas() if s.lower() == name.lower()), None)
+
+    def make_schema(self, name: str, may_exist: bool) -> None:
+        _check_name("schema", name)
+        taken = [e.name for e in _folders(self.folder) if e.name.lower() == name.lower()]
+        if taken and not (may_exist and self.find_schema(name)):
+            raise CatalogError(f"{name!r} exists already", hint="choose another name, or write IF NOT EXISTS")
+        if not taken:
+            with _writing(self.folder):
+                os.makedirs(os.path.join(self.folder, name))
+
+    def drop_schema(self, name: str) -> None:
+        with _writing(self.folder):
+            remove_folder(os.path.join(self.folder, name))
+
     def catalog(self) -> Catalog:
         """Tables that cannot be read are left out: whoever names one is told why by `unreadable`."""
         tables: list[Table] = []
@@ -108,8 +146,9 @@ class Warehouse:
         return None
 
     def drop_table(self, table: TableName) -> None:
-        self._forget(table)
-        remove_folder(self.location(table))
+        with _writing(self.folder):
+            remove_folder(self.location(table))
+            self._forget(table)
 
     # ------------------------------------------------------------------ what was declared
     def _record_path(self, table: TableName) -> str:
@@ -207,11 +246,37 @@ def _folders(path: str) -> list[os.DirEntry[str]]:
 def _write_json(path: str, data: dict[str, Any]) -> None:
     """All of it or nothing, whatever crashes."""
     beside = f"{path}.{uuid.uuid4().hex}"
-    with open(beside, "w", encoding="utf-8") as file:
-        json.dump(data, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
+    with _writing(os.path.dirname(path)):
+        try:
+            with open(beside, "w", encoding="utf-8") as file:
+                json.dump(data, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, path)
+        finally:
+            Path(beside).unlink(missing_ok=True)
+
+
+@contextmanager
+def _writing(folder: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+
+
+def _check_name(kind: str, name: str) -> None:
+    """A name becomes the name of a folder, and a part of paths that Spark and the log must read alike."""
+    if not name or name.startswith(("_", ".", " ")) or name.endswith(" ") or len(name.encode()) > 200:
+        raise CatalogError(
+            f"{kind} name {name!r} cannot be the name of a folder",
+            hint="it must not be empty or long, nor begin with _ or . or a blank",
+        )
+    if found := [sign for sign in name if sign in _NOT_IN_NAMES or not sign.isprintable()]:
+        raise CatalogError(
+            f"{kind} name {name!r} has the sign {found[0]!r}, which cannot be in the name of a folder",
+            hint="use letters, digits and underscores",
+        )
 
 
 def remove_folder(folder: str) -> None:
