@@ -58,7 +58,7 @@ class DeltaLog:
     """Snapshots are remembered, the newest of them: a version of a table never changes."""
 
     def __init__(self) -> None:
-        self._snapshots: dict[tuple[str, str, int], Snapshot] = {}
+        self._snapshots: dict[tuple[str, str, int, int], Snapshot] = {}
 
     def is_table(self, location: str) -> bool:
         return os.path.isdir(os.path.join(location, LOG))
@@ -80,7 +80,9 @@ class DeltaLog:
 
     def _read(self, location: str, table: DeltaTable) -> Snapshot:
         metadata, version = table.metadata(), table.version()
-        key = (location, str(metadata.id), version)  # a folder that was copied has the id of the first
+        # A folder that was copied has the id of the first, and one that an older one took the place of has
+        # versions that come again.
+        key = (location, str(metadata.id), version, _written_at(location, version))
         if key not in self._snapshots:
             refuse_reading(location, table)
             if len(self._snapshots) >= _KEPT_SNAPSHOTS:
@@ -217,6 +219,13 @@ class DeltaLog:
         if os.path.exists(entry_path(snapshot.location, snapshot.version + 1)):
             return CommitConflict(f"table {snapshot.location!r} has moved on from version {snapshot.version}")
         return EngineError(f"table {snapshot.location!r} cannot be written: {brief(error)}", hint=_WRITABLE)
+
+
+def _written_at(location: str, version: int) -> int:
+    try:
+        return os.stat(entry_path(location, version)).st_mtime_ns
+    except OSError:
+        return 0  # the entry was cleaned up, a checkpoint is there
 
 
 def arrow_schema(schema: str) -> pa.Schema:

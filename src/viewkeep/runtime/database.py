@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import pyarrow as pa
+from sqlglot import exp
 
 from viewkeep.catalog import Catalog, ForeignKey, Key, Kind, Table, TableName
 from viewkeep.errors import CatalogError, RefreshError, ViewkeepError, nearest
@@ -100,6 +101,9 @@ class Database(ABC):
                 f"{table.kind.value} {name!r} cannot be changed directly", hint="change the tables it reads"
             )
         return table
+
+    def refuse_unreadable(self, query: exp.Expr) -> None:  # noqa: B027 - most engines can read all they have
+        """Say why a table that a query names is not in the catalog, if it is there all the same."""
 
     def compiled(self, record: ViewRecord) -> CompiledView:
         folded = record.name.folded

@@ -23,6 +23,7 @@ def plan_view(db: Database, create: CreateView, dialect: str) -> tuple[ViewRecor
     catalog = db.catalog()
     if not isinstance(tree := parse_one(create.query, dialect), exp.Query):
         raise SqlError(f"a view needs a query, not {tree.key.upper()}", hint="write SELECT …")
+    db.refuse_unreadable(tree)
     reads = sources_of(create.query, catalog, dialect)
     named = tables_of(create.query, catalog, dialect)
     _check_names(create.name, named)

@@ -89,6 +89,8 @@ class LakeDatabase(Database):
     def frame(self, text: str, sources: Sources | None = None) -> DataFrame:
         """A query of the user in Spark's dialect, over the tables as they are now."""
         found = parse_one(text, DIALECT)
+        if missing_in(found, self.catalog()):  # another program may have made it
+            self.forget_schema()
         catalog, reading = self.catalog(), sources or self.sources()
         stand_ins: dict[str, TableName] = {}
         for folded in named_in(text, catalog, DIALECT):
@@ -99,15 +101,22 @@ class LakeDatabase(Database):
         try:
             return self.spark.sql(replace_tables(found, catalog, stand_ins, DIALECT).sql(dialect=DIALECT))
         except EngineError as error:
-            self._explain_missing(found)
+            self.refuse_unreadable(found)
+            for name in missing_in(found, catalog):  # the name that is near is a better hint than Spark's
+                catalog.get(name)
             raise error
 
-    def _explain_missing(self, tree: exp.Expr) -> None:
-        """A table that is there and cannot be read, or one whose name is near."""
-        for name in missing_in(tree, self.catalog()):
+    def refuse_unreadable(self, query: exp.Expr) -> None:
+        for name in missing_in(query, self.catalog()):
             if (unreadable := self.warehouse.unreadable(name)) is not None:
                 raise unreadable
-            self.catalog().get(name)
+
+    def base_table(self, name: str) -> Table:
+        """With the columns that it has now: other programs make tables and change them."""
+        if self.catalog().find(TableName.parse(name)) is None:
+            self.forget_schema()
+        table = super().base_table(name)
+        return replace(table, columns=columns_of(self.warehouse.snapshot(table.name).schema))
 
     def execute(self, statement: Statement, dialect: str) -> None:
         tree = parse_one(statement.text, dialect)
