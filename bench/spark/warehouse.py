@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def warehouse() -> Iterator[viewkeep.Keeper]:
     """A keeper over an empty folder that is removed afterwards; all of them share the session of the process."""
     with tempfile.TemporaryDirectory(prefix="viewkeep-bench-") as folder:
-        keeper = viewkeep.connect(f"spark://{folder}")
+        keeper = viewkeep.connect(f"spark:///{folder}")
         try:
             yield keeper
         finally:

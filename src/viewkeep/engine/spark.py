@@ -119,9 +119,16 @@ class Spark:
 
     def write_arrow(self, data: pa.Table, location: str, folder: str = "") -> list[NewFile]:
         """The same for a few rows that are in the driver already."""
+        if not data.num_rows:
+            return []
         relative = os.path.join(folder, f"vk-{uuid.uuid4().hex}") if folder else f"vk-{uuid.uuid4().hex}"
-        os.makedirs(os.path.join(location, relative))
-        pq.write_table(data, os.path.join(location, relative, "part-0.parquet"))
+        target = os.path.join(location, relative)
+        try:
+            os.makedirs(target)
+            pq.write_table(data, os.path.join(target, "part-0.parquet"))
+        except OSError as error:
+            shutil.rmtree(target, ignore_errors=True)
+            raise EngineError(f"{target!r} cannot be written: {error}") from error
         return written_files(location, relative)
 
     # ------------------------------------------------------------------ counting
