@@ -27,6 +27,7 @@ class Clock:
         self.spent: dict[str, float] = {}
         self.times: dict[str, int] = {}
         self._running: list[tuple[str, float]] = []
+        self._wrapped: list[tuple[Any, str, Any]] = []
 
     @contextmanager
     def running(self, label: str) -> Iterator[None]:
@@ -50,7 +51,13 @@ class Clock:
             with self.running(label):
                 return run(*given, **named)
 
+        self._wrapped.append((owner, name, run))
         setattr(owner, name, timed)
+
+    def unwrap(self) -> None:
+        for owner, name, run in self._wrapped:
+            setattr(owner, name, run)
+        self._wrapped.clear()
 
 
 def watched(keeper: viewkeep.Keeper) -> Clock:
@@ -71,20 +78,23 @@ def watched(keeper: viewkeep.Keeper) -> Clock:
     clock.wrap(db.spark, "register", "binding: temporary views")
     clock.wrap(db.spark, "sql", "planning: SQL to a resolved plan")
     clock.wrap(db.spark, "write", _WRITING)
+    clock.wrap(db.spark, "write_arrow", "driver: files written")
+    clock.wrap(db.local, "query", "driver: the change merged into stored rows")
     clock.wrap(engine, "written_files", "statistics of the written files")
-    clock.wrap(maintenance, "read_small", "delta read in the driver")
+    clock.wrap(maintenance, "read_small", "driver: the delta read")
     return clock
 
 
 def profiling(quick: bool = False) -> Result:
     gods, payments, ks = (50, 5_000, (100,)) if quick else (100_000, 5_000_000, (1_000, 100_000))
-    tables = []
     with warehouse() as keeper:
         rows = income(keeper, gods, payments)
         warm_up(keeper, rows, Reference(keeper, INCOME_QUERY, ("gods", "payments")), 1 if quick else 5)
         clock, watch = watched(keeper), JobWatch(keeper)
-        for k in ks:
-            tables.append(_profile(keeper, clock, watch, rows, k, 1 if quick else 5))
+        try:
+            tables = [_profile(keeper, clock, watch, rows, k, 1 if quick else 5) for k in ks]
+        finally:
+            clock.unwrap()
         check(keeper)
     return Result("spark-profile", f"where the time of a refresh of W2 goes ({payments:,} payments)", tables)
 
