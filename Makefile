@@ -3,10 +3,10 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fast check golden bench clean
+.PHONY: help setup demo test fast check golden bench bench-spark clean
 
 help: ## show what each target does
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## make the environment in .venv (demo and test call it themselves)
 
@@ -37,6 +37,9 @@ golden: $(STAMP) ## rewrite the golden files from what the compiler says now; re
 
 bench: $(STAMP) ## refresh against recompute on DuckDB, in one run (several minutes); see bench/README.md
 	@$(BIN)/python -m bench
+
+bench-spark: $(STAMP) ## refresh against recompute on Spark and Delta tables, in one run (about an hour)
+	@$(BIN)/python -m bench spark
 
 clean: ## remove the environment and caches
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,11 +1,11 @@
-"""`python -m bench [name …] [--quick] [--write]`: run benchmarks, print them, keep the numbers."""
+"""`python -m bench [spark] [name …] [--quick] [--write]`: run benchmarks, print them, keep the numbers."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -35,32 +35,58 @@ BENCHMARKS: dict[str, Callable[[bool], Result]] = {
     "profile": profiling,
 }
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
+SPARK = "spark"
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """The benchmarks of one engine, and where their numbers are kept."""
+
+    engine: str
+    benchmarks: dict[str, Callable[[bool], Result]]
+    latest: str
+    snapshot: str
+
+
+def suite(engine: str) -> Suite:
+    if engine != SPARK:
+        return Suite("DuckDB", BENCHMARKS, "latest.json", "duckdb.md")
+    from bench.spark import benchmarks  # only here: Spark need not be installed for the others
+
+    return Suite("Spark", benchmarks(), "latest-spark.json", "spark.md")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="name", help=f"{', '.join(BENCHMARKS)}; none: all of them")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="name",
+        help=f"{', '.join(BENCHMARKS)}; none: all of them; after 'spark': w2, tpch, growth, profile",
+    )
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run, not how fast")
     parser.add_argument(
-        "--write", action="store_true", help="after a full run: bench/results/duckdb.md and the figures in docs/images"
+        "--write", action="store_true", help="after a full run: bench/results/ENGINE.md and the figures in docs/images"
     )
     parser.add_argument("--into", type=Path, default=RESULTS, help="folder of latest.json and unpublished figures")
     asked = parser.parse_args(arguments)
-    if unknown := [n for n in asked.names if n not in BENCHMARKS]:
-        parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
-    if asked.write and (asked.names or asked.quick):
+    engine = SPARK if asked.names[:1] == [SPARK] else "duckdb"
+    chosen, names = suite(engine), asked.names[1:] if engine == SPARK else asked.names
+    if unknown := [n for n in names if n not in chosen.benchmarks]:
+        parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(chosen.benchmarks)}")
+    if asked.write and (names or asked.quick):
         parser.error("--write keeps a full run: leave out the names and --quick")
 
     given = sys.argv[1:] if arguments is None else arguments
-    facts, command = machine(), " ".join(["python -m bench", *given])
+    facts, command = machine(engine), " ".join(["python -m bench", *given])
     console = Console(width=None if sys.stdout.isatty() else 140)  # a log file has no width of its own
     print_machine(console, facts, command)
     results = []
-    for name in asked.names or BENCHMARKS:
+    for name in names or chosen.benchmarks:
         neighbours = Neighbours()
         try:
             with console.status(f"{name} …"):
-                result = BENCHMARKS[name](asked.quick)
+                result = chosen.benchmarks[name](asked.quick)
         except BenchmarkError as error:
             console.print(f"[red]{name} failed:[/] {error}")
             return 1
@@ -69,9 +95,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for path in plot(result, IMAGES if asked.write else asked.into):
             console.print(f"  figure: {path.name} in {path.parent.name}/", style="dim", highlight=False)
         results.append(result)
-    save_json(results, facts, command, asked.into / "latest.json")
+    save_json(results, facts, command, asked.into / chosen.latest)
     if asked.write:
-        save_markdown(results, facts, command, RESULTS / "duckdb.md")
+        save_markdown(results, chosen.engine, facts, command, RESULTS / chosen.snapshot)
     return 0
 
 

@@ -6,11 +6,11 @@ import os
 import platform
 import sys
 import time
+from importlib.metadata import version
 
-import duckdb
 
-
-def machine() -> dict[str, str]:
+def machine(engine: str = "duckdb") -> dict[str, str]:
+    packages = ("pyspark", "deltalake") if engine == "spark" else ("duckdb",)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "processor": _processor(),
@@ -18,7 +18,7 @@ def machine() -> dict[str, str]:
         "memory": f"{memory:.0f} GiB",
         "system": f"{platform.system()} {platform.machine()}",
         "python": sys.version.split()[0],
-        "duckdb": duckdb.__version__,
+        **{package: version(package) for package in packages},
     }
 
 
@@ -35,12 +35,12 @@ class Neighbours:
     """
 
     def __init__(self) -> None:
-        self._start, self._all, self._own = time.perf_counter(), _busy_seconds(), time.process_time()
+        self._start, self._all, self._own = time.perf_counter(), _busy_seconds(), _own_seconds()
 
     def cores(self) -> float:
         """Zero where the system does not tell."""
         elapsed = max(time.perf_counter() - self._start, 1e-9)
-        others = (_busy_seconds() - self._all) - (time.process_time() - self._own)
+        others = (_busy_seconds() - self._all) - (_own_seconds() - self._own)
         return max(others / elapsed, 0.0)
 
     def warning(self) -> str | None:
@@ -57,6 +57,32 @@ def _busy_seconds() -> float:
     except OSError:  # not Linux
         return 0.0
     return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
+
+
+def _own_seconds() -> float:
+    """Processor time of this process and those it started: Spark's Java is one of them."""
+    return time.process_time() + sum(_process_seconds(child) for child in _descendants(os.getpid()))
+
+
+def _descendants(process: int) -> list[int]:
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{process}/task"):
+            with open(f"/proc/{process}/task/{thread}/children") as line:
+                for child in map(int, line.read().split()):
+                    found += [child, *_descendants(child)]
+    except OSError:  # not Linux, or it has just ended
+        pass
+    return found
+
+
+def _process_seconds(process: int) -> float:
+    try:
+        with open(f"/proc/{process}/stat") as line:
+            user, system = line.read().rpartition(")")[2].split()[11:13]
+    except OSError:
+        return 0.0
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def usable_cores() -> int:

@@ -1,9 +1,10 @@
-"""The two figures: crossover by share of changed rows, and cost by table size."""
+"""The figures: crossover by share of changed rows, and cost by table size."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -23,6 +24,8 @@ def plot(result: Result, folder: Path) -> list[Path]:
             figure = _crossover(result.tables[:-1])
         case "growth":
             figure = _growth(result.tables[0])
+        case "spark-growth":
+            figure = _spark_growth(result.tables[0], result.tables[1])
         case _:
             return []
     folder.mkdir(parents=True, exist_ok=True)
@@ -62,7 +65,29 @@ def _growth(table: Table) -> plt.Figure:
     return figure
 
 
-def _line(ax: Axes, x: Sequence[float], seconds: Sequence[float], name: str, color: str) -> None:
+def _spark_growth(whole: Table, views: Table) -> plt.Figure:
+    """All views together against recompute, and each view by itself."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.8), sharey=True)
+    scales = [float(s) for s in whole.column("scale")]
+    _line(left, scales, whole.column("refresh ms"), "refresh", REFRESH)
+    _line(left, scales, whole.column("recompute ms"), "recompute, written to a Delta table", PLAIN)
+    left.set_ylabel("milliseconds")
+    left.set_title("all views together", fontsize=11)
+    colors = plt.colormaps["viridis"]
+    for i, row in enumerate(views.rows):
+        times = row[2 : 2 + len(scales)]
+        _line(right, scales, times, row[0], colors(i / max(len(views.rows) - 1, 1)))
+    right.set_title("the refresh of each", fontsize=11)
+    for ax in (left, right):
+        ax.set_xlabel("TPC-H scale (the change stays the same)")
+        _log(ax)
+        ax.set_xticks(scales, [f"{s:g}" for s in scales])
+        ax.minorticks_off()
+        ax.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def _line(ax: Axes, x: Sequence[float], seconds: Sequence[float], name: str, color: Any) -> None:
     ax.plot(x, [1000 * s for s in seconds], marker="o", markersize=4, linewidth=1.8, color=color, label=name)
 
 

@@ -45,8 +45,8 @@ def save_json(results: Iterable[Result], facts: Mapping[str, str], command: str,
     path.write_text(text + "\n", encoding="utf-8")
 
 
-def save_markdown(results: Iterable[Result], facts: Mapping[str, str], command: str, path: Path) -> None:
-    lines = ["# Benchmarks on DuckDB", "", "What the columns mean: [bench/README.md](../README.md).", ""]
+def save_markdown(results: Iterable[Result], engine: str, facts: Mapping[str, str], command: str, path: Path) -> None:
+    lines = [f"# Benchmarks on {engine}", "", "What the columns mean: [bench/README.md](../README.md).", ""]
     lines += [f"Made by `{command}` on: {', '.join(f'{n} {v}' for n, v in facts.items())}.", ""]
     for result in results:
         lines += [f"## {result.name}: {result.about}", ""]

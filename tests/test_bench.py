@@ -15,11 +15,18 @@ from bench.__main__ import BENCHMARKS, main
 from bench.crossover import crossing
 from bench.data import JOIN_QUERY, JOIN_SCHEMA, IncomeRows, JoinRows
 from bench.database import create_view, database
+from bench.spark import benchmarks
+from bench.tables import Result
+
+from viewkeep.errors import ConnectError
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_runs_quickly(name: str) -> None:
-    result = BENCHMARKS[name](True)
+    check_result(BENCHMARKS[name](True), name)
+
+
+def check_result(result: Result, name: str) -> None:
     assert result.name == name
     assert result.tables
     for table in result.tables:
@@ -28,6 +35,25 @@ def test_runs_quickly(name: str) -> None:
             assert len(row) == len(shown) == len(table.columns)
             assert all(v is None or isinstance(v, str) or v >= 0 for v in row)
         assert "met" not in {cell for row in table.shown() for cell in row}, "tiny sizes are not judged"
+
+
+@pytest.mark.parametrize("name", ["w2", "tpch", "growth", "profile"])
+def test_runs_quickly_on_spark(name: str) -> None:
+    pytest.importorskip("pyspark", reason="Spark is not installed")
+    from bench.spark.tpch_data import generator
+
+    from viewkeep.engine.java import find_java
+
+    try:
+        find_java()
+    except ConnectError as error:
+        pytest.skip(str(error))
+    if name in ("tpch", "growth"):
+        try:
+            generator()
+        except measure.BenchmarkError as error:
+            pytest.skip(str(error))
+    check_result(benchmarks()[name](True), f"spark-{name}")
 
 
 def test_command_line_keeps_the_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,13 +8,13 @@ A relation is not a table: what stands behind its name is chosen for each refres
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from viewkeep.catalog import TableName
 from viewkeep.emit.guard import guard_sql
-from viewkeep.emit.select import user_query
+from viewkeep.emit.select import Sizes, user_query
 from viewkeep.emit.statements import query_sql
 from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.nodes import Fresh, Node, Query, State
@@ -25,6 +25,8 @@ from viewkeep.strategy.pruning import Relation, bind_scans
 from viewkeep.strategy.shape import Shape
 
 DIALECT = "spark"
+IN_DRIVER = "duckdb"
+"""What the driver runs over a few rows by itself."""
 _STATES = {State.NEW: "new", State.OLD: "old", State.DELTA: "delta"}
 
 
@@ -52,11 +54,36 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Extent:
+    """How much there is of what a program reads. Tables are named as they are folded."""
+
+    few: frozenset[str] = frozenset()
+    """Changed tables whose deltas stay small when they are joined."""
+    many: frozenset[str] = frozenset()
+    """Large tables."""
+
+    def sizes(self, relations: Mapping[str, Relation]) -> Sizes:
+        few, many = set(), set()
+        for name, relation in relations.items():
+            if relation.state is State.DELTA:
+                if relation.table.folded in self.few:
+                    few.add(TableName(name))
+            elif relation.table.folded in self.many:
+                many.add(TableName(name))
+        return Sizes(frozenset(few), frozenset(many))
+
+
+UNKNOWN = Extent()
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     plan: Rewrite
     change: Text | None
     rows: Text | None
     anew: Text | None
+    merge: Text | None
+    """`rows` again, for the driver, where they come from stored rows and the change alone."""
 
 
 class Programs:
@@ -64,20 +91,22 @@ class Programs:
 
     def __init__(self, compiled: Compiled, prefix: str, pretty: bool = False) -> None:
         self.compiled, self.prefix, self.pretty = compiled, prefix, pretty
-        self._programs: dict[Shape, Program] = {}
+        self._programs: dict[tuple[Shape, Extent], Program] = {}
 
-    def refresh(self, shape: Shape) -> Program:
-        if shape not in self._programs:
+    def refresh(self, shape: Shape, extent: Extent = UNKNOWN) -> Program:
+        if (shape, extent) not in self._programs:
             context, appended = shape.context(self.compiled.fresh, True), shape.append_only and self.compiled.monotone
             plan = refresh_files(self.compiled.layout, context, appended)
             stored = self.compiled.layout.columns
-            self._programs[shape] = Program(
+            columns = (*stored, WAS, MOVED) if plan.counted else stored
+            self._programs[shape, extent] = Program(
                 plan,
-                self._text(plan.change, plan.columns),
-                self._text(plan.rows, (*stored, WAS, MOVED) if plan.counted else stored),
+                self._text(plan.change, plan.columns, extent=extent),
+                self._text(plan.rows, columns, extent=extent),
                 self._text(plan.anew, stored),
+                self._merge(plan, columns),
             )
-        return self._programs[shape]
+        return self._programs[shape, extent]
 
     def guard(self, edges: Sequence[Edge], shape: Shape) -> Text | None:
         """Which edges must not be relied on for a change, by their number."""
@@ -86,6 +115,14 @@ class Programs:
         doubts = [self.compiled.doubts(edge, shape) for edge in edges]
         sql = guard_sql(doubts, DIALECT, lambda plan: bind_scans(plan, frozenset(), namer))
         return None if sql is None else Text(sql, relations)
+
+    def _merge(self, plan: Rewrite, columns: tuple[str, ...]) -> Text | None:
+        """Made of viewkeep's own operators over stored values: nothing of the user's is computed in it."""
+        if plan.change is None or plan.rows is None:
+            return None
+        text = self._text(plan.rows, columns, IN_DRIVER)
+        assert text is not None
+        return text if all(r.table in (CHANGE, TOUCHED) for r in text.relations.values()) else None
 
     def contents(self) -> Text:
         """The stored rows from scratch; the user's own text where the view has no plan."""
@@ -102,12 +139,16 @@ class Programs:
         assert found is not None
         return found
 
-    def _text(self, plan: Node | None, columns: tuple[str, ...]) -> Text | None:
+    def _text(
+        self, plan: Node | None, columns: tuple[str, ...], dialect: str = DIALECT, extent: Extent | None = None
+    ) -> Text | None:
         if plan is None:
             return None
         relations: dict[str, Relation] = {}
         bound = bind_scans(plan, frozenset({CHANGE}), self._namer(relations))
-        return Text(query_sql(bound, columns, DIALECT).sql(dialect=DIALECT, pretty=self.pretty), relations)
+        sizes = None if extent is None else extent.sizes(relations)
+        query = query_sql(bound, columns, dialect, sizes)
+        return Text(query.sql(dialect=dialect, pretty=self.pretty), relations)
 
     def _namer(self, relations: dict[str, Relation]) -> Callable[[Relation], TableName]:
         def name(relation: Relation) -> TableName:

@@ -11,6 +11,7 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import assert_never
 
 import sqlglot
@@ -36,6 +37,7 @@ from viewkeep.plan.nodes import (
     Values,
     Window,
     inputs_of,
+    scans,
 )
 from viewkeep.plan.scalars import column
 from viewkeep.strategy import names
@@ -58,9 +60,20 @@ def identifier(name: str) -> exp.Identifier:
     return exp.Identifier(this=name, quoted=True)
 
 
-def select(plan: Node, outputs: Sequence[tuple[exp.Expr, str]], dialect: str) -> exp.Select:
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What an engine that spreads its work over machines is told, since it guesses a join to be as large as its
+    inputs multiplied: it would rather move a large table than what a small delta has found so far."""
+
+    few: frozenset[TableName] = frozenset()
+    """Tables so small that what is joined to them stays small."""
+    many: frozenset[TableName] = frozenset()
+    """Tables so large that they should stay where they are."""
+
+
+def select(plan: Node, outputs: Sequence[tuple[exp.Expr, str]], dialect: str, sizes: Sizes | None = None) -> exp.Select:
     """The query of a plan; `outputs` are scalars over the plan's columns and their final names."""
-    emitter = _Emitter(plan, dialect)
+    emitter = _Emitter(plan, dialect, sizes or Sizes())
     last = emitter.emit(plan)
     query = _select([_as(s, n) for s, n in outputs], last)
     ctes = [
@@ -89,8 +102,8 @@ def by_name(plan: Node, wanted: Sequence[str]) -> list[tuple[exp.Expr, str]]:
 
 
 class _Emitter:
-    def __init__(self, plan: Node, dialect: str) -> None:
-        self.dialect = dialect
+    def __init__(self, plan: Node, dialect: str, sizes: Sizes) -> None:
+        self.dialect, self.sizes = dialect, sizes
         self.ctes: list[tuple[str, exp.Query, bool | None]] = []
         self.done: dict[int, str] = {}
         self.uses: Counter[int] = Counter()
@@ -166,7 +179,34 @@ class _Emitter:
             case _:
                 assert_never(node.kind)
         query.set("joins", [exp.Join(this=_named(right), **how)])
+        if node.kind is JoinKind.INNER and (sent := self._sent(node, left, right)) is not None:
+            hint = exp.Anonymous(this="BROADCAST", expressions=[exp.to_identifier(sent)])
+            query.set("hint", exp.Hint(expressions=[hint]))
         return query
+
+    def _sent(self, node: Join, left: str, right: str) -> str | None:
+        """The side of a join that is small because of a delta, where the other one is large."""
+        for small, name, other in ((node.left, left, node.right), (node.right, right, node.left)):
+            large = any(scan.table in self.sizes.many for scan in scans(other))
+            if large and self._is_few(small) and not self._is_few(other):
+                return name
+        return None
+
+    def _is_few(self, node: Node) -> bool:
+        """Whether one of the small tables decides how many rows there are."""
+        match node:
+            case Scan():
+                return node.table in self.sizes.few
+            case Filter() | Project() | Repeat() | Aggregate():
+                return self._is_few(node.input)
+            case Join(kind=JoinKind.INNER | JoinKind.SEMI):
+                return self._is_few(node.left) or self._is_few(node.right)
+            case Join(kind=JoinKind.ANTI | JoinKind.LEFT):
+                return self._is_few(node.left)
+            case Union():
+                return all(map(self._is_few, node.inputs))
+            case _:
+                return False
 
     def _aggregate(self, node: Aggregate) -> exp.Query:
         query = _select([_as(o.scalar, o.field.id) for o in (*node.keys, *node.calls)], self.emit(node.input))

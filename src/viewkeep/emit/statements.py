@@ -8,7 +8,7 @@ from typing import assert_never
 from sqlglot import exp
 
 from viewkeep.catalog import TableName
-from viewkeep.emit.select import by_name, identifier, select, table, user_query
+from viewkeep.emit.select import Sizes, by_name, identifier, select, table, user_query
 from viewkeep.plan.nodes import Node
 from viewkeep.plan.scalars import null_safe_equal
 from viewkeep.strategy import names
@@ -66,8 +66,8 @@ def step_sql(step: Stage | Append | MergeAdd | DropEmpty | DeleteMatching | Clea
             assert_never(step)
 
 
-def query_sql(plan: Node, columns: tuple[str, ...], dialect: str) -> exp.Select:
-    return select(plan, by_name(plan, columns), dialect)
+def query_sql(plan: Node, columns: tuple[str, ...], dialect: str, sizes: Sizes | None = None) -> exp.Select:
+    return select(plan, by_name(plan, columns), dialect, sizes)
 
 
 def _stage(step: Stage, dialect: str) -> exp.Expr:

@@ -162,6 +162,8 @@ class Spark:
 
     def write_arrow(self, data: pa.Table, location: str, folder: str = "") -> list[NewFile]:
         """The same for a few rows that are in the driver already."""
+        if not data.num_rows:
+            return []
         relative = os.path.join(folder, f"{_WRITTEN}{uuid.uuid4().hex}")
         target = os.path.join(location, relative)
         try:

@@ -18,6 +18,7 @@ from sqlglot import exp
 from viewkeep.catalog import Catalog, Column, ForeignKey, Key, Kind, Table, TableName
 from viewkeep.emit.files import Programs
 from viewkeep.engine.delta_log import DeltaLog
+from viewkeep.engine.local import Local
 from viewkeep.engine.spark import DIALECT, Spark, cannot_write, col, discard
 from viewkeep.engine.table_format import DataFile, LostHistory, NewFile
 from viewkeep.engine.table_format import Kind as Moved
@@ -48,6 +49,7 @@ class LakeDatabase(Database):
         super().__init__()
         self.warehouse = Warehouse(folder, DeltaLog())
         self.engine = self.spark = Spark(session)
+        self.local = Local()
         self.stored = Views(self.warehouse)
         self.views = self.stored.all()
         self.tables = Tables(self)

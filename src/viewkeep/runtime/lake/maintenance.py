@@ -1,9 +1,10 @@
 """One incremental refresh of one view: its program run over bound relations, its new files written.
 
-nothing leaves           the new rows are written, one job
-a small view of sums     change and result are one query, and the whole view is written, one job
-anything else            the change is written first; then only files that can hold a row of it are
-                         read and written again, two jobs
+nothing leaves           the new rows are written, one query
+anything else            the change is written first; then only files that can hold a row of it are read
+                         and written again: by the driver where they are small, else by a second query
+a view of sums in        change and result are one query, and the whole view is written
+between
 """
 
 from __future__ import annotations
@@ -16,18 +17,22 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import Observation
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
-from viewkeep.emit.files import Text
-from viewkeep.engine.delta_log import CHANGES_FOLDER
+from viewkeep.emit.files import Extent, Text
+from viewkeep.engine.delta_log import CHANGES_FOLDER, arrow_schema
+from viewkeep.engine.local import is_simple
 from viewkeep.engine.spark import FEW, SPARK_ERRORS, Spark, col, discard, translate
 from viewkeep.engine.table_format import Change, DataFile, NewFile, Recorded, Snapshot
+from viewkeep.errors import EngineError
 from viewkeep.incremental.weighted import Edge
-from viewkeep.plan.nodes import State
+from viewkeep.plan.nodes import State, scans
 from viewkeep.runtime.lake.pruning import Values, distinct, prune
 from viewkeep.runtime.lake.sources import Sources, schema_of
-from viewkeep.runtime.lake.staged import Staged, read_small
+from viewkeep.runtime.lake.staged import MOST_ROWS, Staged, read_small
 from viewkeep.runtime.lake.stored import StoredView
 from viewkeep.strategy import names
 from viewkeep.strategy.files import CHANGE, MOVED, TOUCHED, WAS
@@ -42,6 +47,11 @@ if TYPE_CHECKING:
 Check = Callable[[pa.Table], pa.Array]
 SMALL = 1_000_000
 """Stored rows up to which a view of sums is simply written anew when something in it changes."""
+IN_DRIVER = 500_000
+"""Stored rows up to which a change is merged in the driver."""
+BROADCAST = 300_000
+"""Rows that are sent to every task, where a delta is joined with a large table."""
+IN_DRIVER_BYTES = 64 * 2**20
 
 
 class StartOver(Exception):
@@ -87,28 +97,58 @@ class Maintenance:
         since: Mapping[str, int | None],
         reading: Reading,
     ) -> None:
-        self.spark, self.sources = db.spark, sources
-        self.stored, self.changed, self.since, self.reading = stored, changed, since, reading
+        self.spark, self.local, self.sources = db.spark, db.local, sources
+        self.stored, self.since, self.reading = stored, since, reading
+        self.compiled = db.compiled(stored.record)
+        self.changed = {s: c for s, c in changed.items() if not self._cancels(s, c)}
         self.staged: Staged | None = None
         self.programs = db.programs(stored.record)
-        lost_rows = frozenset(s for s, c in changed.items() if c.deleted)
-        self.shape, self.dropped = db.compiled(stored.record).shape(
-            stored.record.strategy, frozenset(changed), lost_rows, self._violated
-        )
-        self.program = self.programs.refresh(self.shape)
-        self.plan = self.program.plan
+        self.shape, self.dropped = Shape(frozenset()), list[str]()
+        if self.changed:
+            lost_rows = frozenset(s for s, c in self.changed.items() if c.deleted)
+            self.shape, self.dropped = self.compiled.shape(
+                stored.record.strategy, frozenset(self.changed), lost_rows, self._violated
+            )
+            self.program = self.programs.refresh(self.shape, self._extent())
+            self.plan = self.program.plan
 
     def _violated(self, edges: list[Edge], shape: Shape) -> set[int]:
         guard = self.programs.guard(edges, shape)
         return set(self.spark.collect(self._query(guard)).column(0).to_pylist()) if guard else set()
 
+    def _cancels(self, source: str, change: Change) -> bool:
+        """Whether what came is what went, as far as the view reads it: columns were updated that it does not have."""
+        told = change.recorded and not (change.added or change.removed or change.feed)
+        if not told or change.inserted != change.deleted or source in self.sources.records:
+            return False
+        read = {
+            n for scan in scans(self.compiled.layout.contents) if scan.table.folded == source for _, n in scan.columns
+        }
+        rows = read_small(change.recorded, [names.WEIGHT, *read])
+        if rows is None:
+            return False
+        try:
+            net = rows.group_by(list(read)).aggregate([(names.WEIGHT, "sum")])
+        except pa.ArrowNotImplementedError:  # nested values cannot be grouped
+            return False
+        return not _true(pc.not_equal(net.column(f"{names.WEIGHT}_sum"), 0))
+
+    def _extent(self) -> Extent:
+        sizes = {s.folded: self.sources.now(s).rows for s in self.stored.record.sources}
+        largest = max(sizes.values())
+        # If a hundredth of a table changed, about a hundredth of any join with it is in question.
+        few = (s for s, c in self.changed.items() if (c.inserted + c.deleted) * largest <= BROADCAST * max(sizes[s], 1))
+        return Extent(frozenset(few), frozenset(s for s, rows in sizes.items() if rows > FEW))
+
     def outcome(self) -> Outcome:
+        if not self.changed:
+            return Outcome()
         if self.program.change is None:
             if self.program.rows is None:
                 return Outcome()
             added = write_rows(self.spark, self.stored.snapshot, self._query(self.program.rows))
             return Outcome(added, inserted=sum(f.rows for f in added))
-        if self.plan.counted and self.stored.snapshot.rows <= SMALL:
+        if self.plan.counted and self.stored.snapshot.rows <= SMALL and not self._small(self.stored.snapshot.files):
             return self._add_up(self._query(self.program.change), self.stored.snapshot.files)
         return self._in_two_steps()
 
@@ -121,11 +161,8 @@ class Maintenance:
             return Outcome()
         self.staged = Staged.of(before.location, written)
         try:
-            change = self.spark.files(self.staged.files, computed.schema)
             touched = self._touched(self.staged)
-            outcome = (
-                self._add_up(change, touched) if self.plan.counted else self._replace(self.staged, change, touched)
-            )
+            outcome = self._in_driver(self.staged, touched) or self._in_spark(self.staged, touched, computed.schema)
         except BaseException:
             self.staged.discard()
             raise
@@ -133,6 +170,49 @@ class Maintenance:
             self.staged.discard()
         return outcome
 
+    def _in_spark(self, staged: Staged, touched: tuple[DataFile, ...], schema: StructType) -> Outcome:
+        change = self.spark.files(staged.files, schema)
+        return self._add_up(change, touched) if self.plan.counted else self._replace(staged, change, touched)
+
+    # ------------------------------------------------------------------ in the driver
+    def _small(self, touched: Sequence[DataFile]) -> bool:
+        """Whether what is touched, and what changed, can be looked at by the driver."""
+        return (
+            self.program.merge is not None
+            and sum(f.rows for f in touched) <= IN_DRIVER
+            and sum(f.size for f in touched) <= IN_DRIVER_BYTES
+            and sum(c.inserted + c.deleted for c in self.changed.values()) <= MOST_ROWS
+            and all(is_simple(f.type) for f in arrow_schema(self.stored.snapshot.schema))
+        )
+
+    def _in_driver(self, staged: Staged, touched: tuple[DataFile, ...]) -> Outcome | None:
+        """The change merged without Spark; None where it is too large, or must be computed from the tables."""
+        merge, before = self.program.merge, self.stored.snapshot
+        if merge is None or staged.known is None or not self._small(touched):
+            return None
+        if self.program.anew is not None and self._any_hit(staged):
+            return None
+        wanted = arrow_schema(before.schema)
+        try:
+            stored = [pq.ParquetFile(f.path).read().cast(wanted) for f in touched]
+            known = {CHANGE: staged.known, TOUCHED: pa.concat_tables(stored) if stored else wanted.empty_table()}
+            found = self.local.query(merge.sql, {name: known[r.table] for name, r in merge.relations.items()})
+            rows = found.select(wanted.names).cast(wanted)
+        except (EngineError, pa.ArrowInvalid):  # a value that does not fit: Spark says so better
+            return None
+        self.reading.add(touched)
+        if not self.plan.counted:
+            return self._replaced(staged, self.spark.write_arrow(rows, before.location), touched)
+        alive, moved = pc.greater(rows.column(names.ROWS), 0), pc.equal(found.column(MOVED), 1)
+        if not self.plan.match:
+            alive = pa.array([True] * rows.num_rows)  # the one row of a global aggregate stays
+        inserted, deleted = _true(pc.and_(moved, alive)), _true(pc.and_(moved, pc.equal(found.column(WAS), 1)))
+        if not inserted and not deleted:
+            return Outcome()
+        added = self.spark.write_arrow(rows.filter(alive), before.location)
+        return Outcome(added, touched, None, inserted, deleted)
+
+    # ------------------------------------------------------------------ in Spark
     def _add_up(self, change: DataFrame, touched: tuple[DataFile, ...]) -> Outcome:
         """Stored sums and their changes, by group. A group that was there is one row out and one in."""
         assert self.program.rows is not None
@@ -161,7 +241,16 @@ class Maintenance:
         frame = parts[0]
         for part in parts[1:]:
             frame = frame.unionAll(part)
-        added = write_rows(self.spark, self.stored.snapshot, frame)
+        return self._replaced(staged, write_rows(self.spark, self.stored.snapshot, frame), touched, change)
+
+    def _replaced(
+        self,
+        staged: Staged,
+        added: Sequence[NewFile],
+        touched: tuple[DataFile, ...],
+        change: DataFrame | None = None,
+    ) -> Outcome:
+        """What came and went, counted: a key that does not hold shows here."""
         written, read = sum(f.rows for f in added), sum(f.rows for f in touched)
         if not self.plan.recorded:
             gone = self._count(staged, change, f"`{self.plan.before}` IS NOT NULL", _is_valid(self.plan.before))
@@ -181,10 +270,11 @@ class Maintenance:
     def _is_hit(self, rows: pa.Table) -> pa.Array:
         return rows.column(self.plan.hit)
 
-    def _count(self, staged: Staged, change: DataFrame, condition: str, check: Check) -> int:
+    def _count(self, staged: Staged, change: DataFrame | None, condition: str, check: Check) -> int:
         known = staged.count(check)
         if known is not None:
             return known
+        assert change is not None
         with self.spark.counted():
             return change.where(condition).count()
 
@@ -270,6 +360,10 @@ def _observed(seen: Observation) -> tuple[int, int]:
         return int(found["inserted"]), int(found["deleted"])
     except (*SPARK_ERRORS, KeyError):  # the optimizer saw that there are no rows at all
         return 0, 0
+
+
+def _true(values: pa.ChunkedArray) -> int:
+    return int(pc.sum(values.cast(pa.int64())).as_py() or 0)
 
 
 def _negative(rows: pa.Table) -> pa.Array:
