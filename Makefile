@@ -3,7 +3,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fast check golden bench bench-spark clean
+.PHONY: help setup demo test fast check golden bench bench-spark clean long
 
 help: ## show what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -19,12 +19,15 @@ $(STAMP): pyproject.toml
 demo: $(STAMP) ## a small shop on Spark: tables changed, views refreshed, timed against recompute, proven equal (two minutes)
 	@$(BIN)/viewkeep demo
 
-test: $(STAMP) ## style, types, layers, and every test
+test: $(STAMP) ## style, types, layers, and every test but the long ones on Spark
 	@$(MAKE) --no-print-directory check
-	@$(BIN)/python -m pytest -n auto -q
+	@$(BIN)/python -m pytest -n auto -q -m "not (slow and spark)"
 
-fast: $(STAMP) ## the tests without the long property runs (about a minute)
-	@$(BIN)/python -m pytest -n auto -q -m "not slow"
+long: $(STAMP) ## the long tests on Spark (about half an hour)
+	@$(BIN)/python -m pytest -n auto -q -m "slow and spark"
+
+fast: $(STAMP) ## the tests without the long property runs and without Spark (about a minute)
+	@$(BIN)/python -m pytest -n auto -q -m "not slow and not spark"
 
 check: $(STAMP) ## ruff, mypy --strict, the import contract
 	@$(BIN)/ruff check src tests bench

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,11 +14,15 @@ from hypothesis import strategies as st
 import viewkeep
 from support import (
     BATCHES,
+    DENSE_BATCHES,
     SHORT_BATCHES,
     TABLES,
     Batch,
+    Engine,
+    World,
     assert_view_equals_query,
     empty,
+    everything,
     heavy_mix,
     open_keeper,
     refill,
@@ -1006,6 +1011,7 @@ CASES = (
 
 
 def follow(case: Case, seed: int, batches: Sequence[Batch]) -> None:
+    """On DuckDB, where a database of its own costs nothing."""
     keeper, world = open_keeper(*case.tables, seed=seed)
     with keeper:
         keeper.sql(case.setup)
@@ -1037,6 +1043,102 @@ def test_operator_under_each_batch(case: Case) -> None:
     follow(case, 2, BATCHES)
 
 
+# ---------------------------------------------------------------------- on Spark, many views in one warehouse
+NOT_SPARK = {
+    "star except and replace": "* REPLACE",
+    "set by name": "BY NAME",
+    "grouping sets of join": "GROUPING of several columns",
+    "grouping only total": "an order inside LIST",
+    "quantiles": "QUANTILE_CONT",
+    "quantiles global": "QUANTILE_CONT",
+    "quantiles below": "QUANTILE_CONT",
+    "lists": "an order inside LIST",
+    "by id": "an order inside FIRST",
+    "products": "PRODUCT and HISTOGRAM",
+    "frames": "frames of GROUPS",
+    "exclude": "EXCLUDE in a frame",
+    "window order by": "window functions in ORDER BY",
+    "window count distinct": "DISTINCT in a window",
+    "exists two deep": "names of a query two levels out",
+    "exists two deep to the outermost": "names of a query two levels out",
+    "in selected": "NULL as the value of IN: Spark says FALSE",
+    "in selected, correlated": "NULL as the value of IN: Spark says FALSE",
+    "any": "ANY",
+    "all": "ALL",
+    "not any": "ANY",
+    "not all": "ALL",
+    "correlated in the aggregate": "outer names inside an aggregate",
+    "correlated after grouping": "correlated subqueries beside GROUP BY",
+    "correlated two deep to the outermost": "names of a query two levels out",
+}
+"""What of a case Spark itself refuses, or answers differently."""
+SPARK_CASES = tuple(c for c in CASES if c.name not in NOT_SPARK)
+PARTS = 12
+
+
+def follow_together(keeper: viewkeep.Keeper, world: World, cases: Sequence[Case], batches: Sequence[Batch]) -> None:
+    """All views in one warehouse, refreshed in one run; the failures of all of them are told together."""
+    failed: dict[str, str] = {}
+    views = [f"v{number}" for number in range(len(cases))]
+
+    def check(what: str) -> None:
+        for report in keeper.refresh():
+            if report.strategy == "recompute":
+                failed.setdefault(cases[views.index(report.view)].name, f"{what}: {report.reason}")
+        for view, case in zip(views, cases, strict=True):
+            try:
+                assert_view_equals_query(keeper, view, case.query, what)
+            except (AssertionError, viewkeep.ViewkeepError) as error:
+                failed.setdefault(case.name, f"{what}: {error}")
+
+    for view, case in zip(views, cases, strict=True):
+        keeper.sql(case.setup)
+        keeper.sql(f"CREATE MATERIALIZED VIEW {view} WITH (policy = 'incremental') AS {case.query}")
+    run_batches(keeper, world, check, batches)
+    for view, case in list(zip(views, cases, strict=True))[::4]:
+        if not (report := keeper.verify(view)).equal:
+            failed.setdefault(case.name, f"verify: {report}")
+    assert failed == {}
+
+
+def warehouse_of(cases: Sequence[Case], engine: Engine, seed: int) -> tuple[viewkeep.Keeper, World]:
+    return open_keeper(*(t for t in TABLES if any(t in c.tables for c in cases)), seed=seed, engine=engine)
+
+
+def as_if_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are pruned by keys, and views of sums are changed file by file, however small they are."""
+    from viewkeep.runtime.lake import maintenance
+
+    monkeypatch.setattr(maintenance, "FEW", 0)
+    monkeypatch.setattr(maintenance, "SMALL", 0)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_operators_on_spark(spark: Engine, part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refresh takes a second there: every case meets every kind of change once, and one in four lives on."""
+    cases = SPARK_CASES[part::PARTS]
+    if part % 2:
+        as_if_large(monkeypatch)
+    keeper, world = warehouse_of(cases, spark, seed=1)
+    with keeper:
+        follow_together(keeper, world, cases, DENSE_BATCHES if part % 4 == 0 else DENSE_BATCHES[:1])
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_operators_on_spark_under_more_batches(spark: Engine, part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = SPARK_CASES[part::PARTS]
+    if not part % 2:
+        as_if_large(monkeypatch)
+    keeper, world = warehouse_of(cases, spark, seed=2)
+    with keeper:
+        follow_together(keeper, world, cases, [*DENSE_BATCHES, everything, heavy_mix])
+
+
 # ---------------------------------------------------------------------- shrinking counterexamples
 SMALL_VIEWS = {
     "rows": "SELECT l.a, r.b FROM l JOIN r ON l.k = r.k",
@@ -1053,6 +1155,7 @@ SMALL_VIEWS = {
     "ranked": "SELECT n, SUM(a) AS s FROM (SELECT a, RANK() OVER (PARTITION BY k ORDER BY a) AS n FROM l) t GROUP BY n",
     "totals": "SELECT k, b, COUNT(*) AS n, MIN(b) AS lo FROM r GROUP BY CUBE (k, b)",
 }
+Step = tuple[str, str, int | None, int | None, int | None]
 small = st.one_of(st.none(), st.integers(0, 2))
 step = st.tuples(st.sampled_from("lr"), st.sampled_from(["insert", "delete", "update"]), small, small, small)
 
@@ -1065,26 +1168,49 @@ step = st.tuples(st.sampled_from("lr"), st.sampled_from(["insert", "delete", "up
 )
 @given(st.lists(st.lists(step, min_size=1, max_size=6), min_size=1, max_size=4))
 def test_any_changes_of_two_small_tables(
-    batches: list[list[tuple[str, str, int | None, int | None, int | None]]],
+    batches: list[list[Step]],
 ) -> None:
     with viewkeep.connect("duckdb://") as keeper:
-        keeper.sql("CREATE TABLE l (k INTEGER, a INTEGER); CREATE TABLE r (k INTEGER, b INTEGER)")
-        keeper.sql("INSERT INTO l VALUES (0, 0), (0, 0), (1, NULL); INSERT INTO r VALUES (0, 1), (NULL, 1)")
-        for name, query in SMALL_VIEWS.items():
-            keeper.sql(f"CREATE MATERIALIZED VIEW {name} WITH (policy = 'strict') AS {query}")
+        make_small_views(keeper)
         for batch in batches:
-            for table, kind, k, v, w in batch:
-                column = "a" if table == "l" else "b"
-                key, value, other = ("NULL" if x is None else str(x) for x in (k, v, w))
-                if kind == "insert":
-                    keeper.sql(f"INSERT INTO {table} VALUES ({key}, {value})")
-                elif kind == "delete":
-                    keeper.sql(f"DELETE FROM {table} WHERE k IS NOT DISTINCT FROM {key}")
-                else:
-                    keeper.sql(f"UPDATE {table} SET k = {other}, {column} = {value} WHERE k IS NOT DISTINCT FROM {key}")
-            keeper.refresh()
-            for name, query in SMALL_VIEWS.items():
-                assert_view_equals_query(keeper, name, query, f"{name} after {batch}")
+            change_small_tables(keeper, batch)
+
+
+def make_small_views(keeper: viewkeep.Keeper) -> None:
+    keeper.sql("CREATE TABLE l (k INTEGER, a INTEGER); CREATE TABLE r (k INTEGER, b INTEGER)")
+    keeper.sql("INSERT INTO l VALUES (0, 0), (0, 0), (1, NULL); INSERT INTO r VALUES (0, 1), (NULL, 1)")
+    for name, query in SMALL_VIEWS.items():
+        keeper.sql(f"CREATE MATERIALIZED VIEW {name} WITH (policy = 'strict') AS {query}")
+
+
+def change_small_tables(keeper: viewkeep.Keeper, batch: list[Step]) -> None:
+    for table, kind, k, v, w in batch:
+        column = "a" if table == "l" else "b"
+        key, value, other = ("NULL" if x is None else str(x) for x in (k, v, w))
+        if kind == "insert":
+            keeper.sql(f"INSERT INTO {table} VALUES ({key}, {value})")
+        elif kind == "delete":
+            keeper.sql(f"DELETE FROM {table} WHERE k IS NOT DISTINCT FROM {key}")
+        else:
+            keeper.sql(f"UPDATE {table} SET k = {other}, {column} = {value} WHERE k IS NOT DISTINCT FROM {key}")
+    keeper.refresh()
+    for name, query in SMALL_VIEWS.items():
+        assert_view_equals_query(keeper, name, query, f"{name} after {batch}")
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_changes_of_two_small_tables_on_spark(spark: Engine) -> None:
+    """By statements, so that what SQL does to a lake is captured as well as what `apply` does."""
+    rng = random.Random(3)
+    values = (None, 0, 1, 2)
+    with spark.connect() as keeper:
+        make_small_views(keeper)
+        for _ in range(3):
+            kinds = ("insert", "insert", "delete", "update")
+            change_small_tables(
+                keeper, [(rng.choice("lr"), rng.choice(kinds), *rng.choices(values, k=3)) for _ in range(6)]
+            )
 
 
 def test_views_share_tables_and_are_refreshed_together() -> None:

@@ -7,6 +7,7 @@ import random
 import pytest
 
 import viewkeep
+from support import Engine, assert_view_equals_query
 
 
 @pytest.fixture
@@ -52,6 +53,41 @@ def test_stays_incremental_and_right(keeper: viewkeep.Keeper, query: str) -> Non
         assert report.strategy == "classical", report
         verified = keeper.verify("v")
         assert verified.equal, verified
+
+
+SHAPES_ON_SPARK = (
+    "SELECT s, COUNT(*) AS n FROM (SELECT k, SUM(d) AS s FROM r GROUP BY k) q GROUP BY s",
+    "SELECT k, m FROM (SELECT k, AVG(d) AS m FROM r GROUP BY k) q WHERE m > 0.3",
+    "SELECT a.k, b.s FROM r a JOIN (SELECT k, SUM(d) AS s FROM r GROUP BY k) b ON a.k = b.k",
+    "SELECT k, v FROM (SELECT k, STDDEV(d) AS v, VAR_POP(d) AS p FROM r GROUP BY k) q WHERE p < 1",
+    "SELECT k, d, SUM(d) OVER (PARTITION BY k) AS s FROM r",
+    "SELECT k, AVG(a) AS a FROM r GROUP BY k",
+    "SELECT MAX(m) AS m FROM (SELECT k, AVG(a) AS m FROM r GROUP BY k) q",
+    "SELECT k, MIN(d) AS lo FROM ((r JOIN (SELECT DISTINCT k FROM r) q USING (k))) GROUP BY k",
+    "SELECT * FROM (SELECT d, k FROM r) x JOIN (SELECT h, k FROM r) y USING (k) WHERE h < 30",
+)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_shapes_on_spark(spark: Engine) -> None:
+    rng = random.Random(7)
+
+    def values(count: int) -> str:
+        rows = (f"({rng.randint(0, 9)}, {rng.random()}D, {rng.randint(-99, 99)}.25, {i})" for i in range(count))
+        return ", ".join(rows)
+
+    with viewkeep.connect(spark.url()) as keeper:
+        keeper.sql("CREATE TABLE r (k INT, d DOUBLE, a DECIMAL(12, 2), h INT)")
+        keeper.sql(f"INSERT INTO r VALUES {values(60)}")
+        for number, query in enumerate(SHAPES_ON_SPARK):
+            keeper.sql(f"CREATE MATERIALIZED VIEW v{number} WITH (policy = 'incremental') AS {query}")
+        for _ in range(2):
+            keeper.sql(f"DELETE FROM r WHERE h % 7 = {rng.randint(0, 6)}; INSERT INTO r VALUES {values(9)}")
+            assert {r.strategy for r in keeper.refresh()} == {"classical"}
+            for number, query in enumerate(SHAPES_ON_SPARK):
+                assert_view_equals_query(keeper, f"v{number}", query, query)
+                assert keeper.verify(f"v{number}").equal
 
 
 @pytest.mark.parametrize(

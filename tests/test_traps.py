@@ -9,13 +9,19 @@ import pyarrow as pa
 import pytest
 
 import viewkeep
-from support import assert_view_equals_query, rows_of
+from support import Engine, assert_view_equals_query, rows_of
 
 
 @pytest.fixture
-def keeper() -> Iterator[viewkeep.Keeper]:
-    with viewkeep.connect("duckdb://") as keeper:
+def keeper(engine: Engine) -> Iterator[viewkeep.Keeper]:
+    with engine.connect() as keeper:
         yield keeper
+
+
+duckdb_only = pytest.mark.parametrize("engine", ["duckdb"], indirect=True)
+spark_only = pytest.mark.parametrize(
+    "engine", [pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.timeout(900)])], indirect=True
+)
 
 
 def create(keeper: viewkeep.Keeper, query: str, name: str = "v", policy: str = "incremental") -> None:
@@ -32,33 +38,48 @@ def follow(keeper: viewkeep.Keeper, query: str, *changes: str, name: str = "v") 
 
 
 # ---------------------------------------------------------------------- two deltas that meet
-@pytest.mark.parametrize(
-    "change",
-    [
-        "INSERT INTO l VALUES (2, 'new'); DELETE FROM r WHERE k = 2",
-        "DELETE FROM l WHERE k = 1; DELETE FROM r WHERE k = 1",
-        "INSERT INTO l VALUES (9, 'n'); INSERT INTO r VALUES (9, 'm')",
-        "DELETE FROM l WHERE k = 1; INSERT INTO r VALUES (1, 'late')",
-        "UPDATE l SET k = 2 WHERE k = 1; UPDATE r SET k = 1 WHERE k = 2",
-        "UPDATE l SET a = a || '!'; UPDATE r SET b = b || '?'",
-        "DELETE FROM l; DELETE FROM r; INSERT INTO l VALUES (1, 'x'); INSERT INTO r VALUES (1, 'p')",
-    ],
+MEETING = (
+    "INSERT INTO l VALUES (2, 'new'); DELETE FROM r WHERE k = 2",
+    "DELETE FROM l WHERE k = 1; DELETE FROM r WHERE k = 1",
+    "INSERT INTO l VALUES (9, 'n'); INSERT INTO r VALUES (9, 'm')",
+    "DELETE FROM l WHERE k = 1; INSERT INTO r VALUES (1, 'late')",
+    "UPDATE l SET k = 2 WHERE k = 1; UPDATE r SET k = 1 WHERE k = 2",
+    "UPDATE l SET a = a || '!'; UPDATE r SET b = b || '?'",
+    "DELETE FROM l; DELETE FROM r; INSERT INTO l VALUES (1, 'x'); INSERT INTO r VALUES (1, 'p')",
 )
-@pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT l.k, l.a, r.b FROM l JOIN r ON l.k = r.k",
-        "SELECT a, COUNT(*) AS n FROM l JOIN r ON l.k = r.k GROUP BY a",
-        "SELECT x.a AS p, y.a AS q FROM l x JOIN l y ON x.k = y.k",
-        "SELECT l.a, r.b, s.b AS c FROM l JOIN r ON l.k = r.k JOIN r s ON s.k = l.k",
-    ],
-    ids=["rows", "counts", "self", "three"],
-)
-def test_weights_multiply(keeper: viewkeep.Keeper, query: str, change: str) -> None:
+JOINS = {
+    "rows": "SELECT l.k, l.a, r.b FROM l JOIN r ON l.k = r.k",
+    "counts": "SELECT a, COUNT(*) AS n FROM l JOIN r ON l.k = r.k GROUP BY a",
+    "self": "SELECT x.a AS p, y.a AS q FROM l x JOIN l y ON x.k = y.k",
+    "three": "SELECT l.a, r.b, s.b AS c FROM l JOIN r ON l.k = r.k JOIN r s ON s.k = l.k",
+}
+
+
+def make_joined_tables(keeper: viewkeep.Keeper) -> None:
     keeper.sql("CREATE TABLE l (k INTEGER, a TEXT); CREATE TABLE r (k INTEGER, b TEXT)")
     keeper.sql("INSERT INTO l VALUES (1, 'x'), (1, 'x'), (2, 'y'); INSERT INTO r VALUES (1, 'p'), (2, 'q'), (2, 'q')")
+
+
+@duckdb_only
+@pytest.mark.parametrize("change", MEETING)
+@pytest.mark.parametrize("query", JOINS.values(), ids=JOINS)
+def test_weights_multiply(keeper: viewkeep.Keeper, query: str, change: str) -> None:
+    make_joined_tables(keeper)
     create(keeper, query)
     follow(keeper, query, change)
+
+
+@spark_only
+def test_weights_multiply_on_spark(keeper: viewkeep.Keeper) -> None:
+    """The same one after the other: each change meets what the one before has left."""
+    make_joined_tables(keeper)
+    for name, query in JOINS.items():
+        create(keeper, query, name)
+    for change in MEETING:
+        keeper.sql(change)
+        assert "recompute" not in {r.strategy for r in keeper.refresh()}
+        for name, query in JOINS.items():
+            assert_view_equals_query(keeper, name, query, f"{name}: {change}")
 
 
 # ---------------------------------------------------------------------- groups
@@ -113,16 +134,17 @@ def test_a_global_aggregate_keeps_its_row(keeper: viewkeep.Keeper) -> None:
 
 def test_an_extreme_that_came_and_went_in_one_batch(keeper: viewkeep.Keeper) -> None:
     query = "SELECT g, MIN(x) AS lo, MAX(x) AS hi FROM t GROUP BY g"
-    keeper.sql("CREATE TABLE t (g TEXT, x INTEGER); INSERT INTO t VALUES ('a', 5), ('a', 6), ('b', NULL)")
+    keeper.sql("CREATE TABLE t (g TEXT, x INTEGER, id INTEGER)")
+    keeper.sql("INSERT INTO t VALUES ('a', 5, 0), ('a', 6, 0), ('b', NULL, 0)")
     create(keeper, query)
     follow(
         keeper,
         query,
-        "INSERT INTO t VALUES ('a', 1), ('a', 99); DELETE FROM t WHERE x IN (1, 99)",
-        "INSERT INTO t VALUES ('a', 2), ('a', 2); DELETE FROM t WHERE rowid = (SELECT MAX(rowid) FROM t)",
-        "INSERT INTO t VALUES ('n', 3); DELETE FROM t WHERE g = 'n'",
-        "INSERT INTO t VALUES ('b', 3); DELETE FROM t WHERE x = 3; INSERT INTO t VALUES ('b', 4)",
-        "DELETE FROM t WHERE x = 2; INSERT INTO t VALUES ('a', 2)",
+        "INSERT INTO t VALUES ('a', 1, 0), ('a', 99, 0); DELETE FROM t WHERE x IN (1, 99)",
+        "INSERT INTO t VALUES ('a', 2, 0), ('a', 2, 1); DELETE FROM t WHERE id = 1",
+        "INSERT INTO t VALUES ('n', 3, 0); DELETE FROM t WHERE g = 'n'",
+        "INSERT INTO t VALUES ('b', 3, 0); DELETE FROM t WHERE x = 3; INSERT INTO t VALUES ('b', 4, 0)",
+        "DELETE FROM t WHERE x = 2; INSERT INTO t VALUES ('a', 2, 0)",
         "UPDATE t SET x = NULL WHERE g = 'a'",
     )
 
@@ -225,6 +247,7 @@ def test_verify_names_a_declared_key_that_does_not_hold(keeper: viewkeep.Keeper)
 
 
 # ---------------------------------------------------------------------- transactions
+@duckdb_only
 def test_a_transaction_that_commits_after_a_refresh(keeper: viewkeep.Keeper) -> None:
     """Its changes are older than the refresh and were not visible to it."""
     query = "SELECT g, SUM(x) AS s FROM t GROUP BY g"
@@ -243,6 +266,7 @@ def test_a_transaction_that_commits_after_a_refresh(keeper: viewkeep.Keeper) -> 
     assert_view_equals_query(keeper, "rows", "SELECT x FROM t")
 
 
+@duckdb_only
 def test_a_late_commit_while_a_second_view_is_made(keeper: viewkeep.Keeper) -> None:
     """The new view contains what it can see; the rest must reach it later, and once."""
     query = "SELECT COUNT(*) AS n, SUM(x) AS s FROM t"
@@ -259,6 +283,7 @@ def test_a_late_commit_while_a_second_view_is_made(keeper: viewkeep.Keeper) -> N
         assert_view_equals_query(keeper, name, query, name)
 
 
+@duckdb_only
 def test_a_rolled_back_change_is_no_change(keeper: viewkeep.Keeper) -> None:
     keeper.sql("CREATE TABLE t (x INTEGER); INSERT INTO t VALUES (1)")
     create(keeper, "SELECT SUM(x) AS s FROM t")
@@ -267,6 +292,7 @@ def test_a_rolled_back_change_is_no_change(keeper: viewkeep.Keeper) -> None:
     assert_view_equals_query(keeper, "v", "SELECT SUM(x) AS s FROM t")
 
 
+@duckdb_only
 def test_a_refresh_inside_a_transaction_is_part_of_it(keeper: viewkeep.Keeper) -> None:
     query = "SELECT SUM(x) AS s FROM t"
     keeper.sql("CREATE TABLE t (x INTEGER); INSERT INTO t VALUES (1)")
@@ -283,6 +309,8 @@ def test_a_refresh_inside_a_transaction_is_part_of_it(keeper: viewkeep.Keeper) -
 
 # ---------------------------------------------------------------------- numbers at their limits
 def test_sums_of_wide_decimals(keeper: viewkeep.Keeper) -> None:
+    if keeper.dialect == "spark":
+        pytest.xfail("Spark adds two DECIMAL(38, s) as DECIMAL(38, s - 1): the last digit is lost where s > 6")
     query = "SELECT g, SUM(x) AS s, AVG(x) AS a, COUNT(*) AS n, MIN(x) AS lo FROM t GROUP BY g"
     additive = "SELECT g, SUM(x) AS s FROM t GROUP BY g"
     keeper.sql("CREATE TABLE t (g TEXT, x DECIMAL(38, 10))")
@@ -300,6 +328,7 @@ def test_sums_of_wide_decimals(keeper: viewkeep.Keeper) -> None:
         assert_view_equals_query(keeper, "w", additive, change)
 
 
+@duckdb_only
 def test_a_change_that_is_too_wide_though_the_result_is_not(keeper: viewkeep.Keeper) -> None:
     query = "SELECT g, SUM(x) AS s FROM t GROUP BY g"
     keeper.sql("CREATE TABLE t (g TEXT, x DECIMAL(38, 10))")
@@ -332,6 +361,8 @@ def test_a_change_that_is_too_wide_though_the_result_is_not(keeper: viewkeep.Kee
     ],
 )
 def test_integers_at_their_limits(keeper: viewkeep.Keeper, kind: str, values: tuple[object, ...]) -> None:
+    if keeper.dialect == "spark" and kind not in ("BIGINT", "HUGEINT"):
+        pytest.skip("the others become one of these there, or are not added up")
     sums = "SELECT g, SUM(x) AS s, COUNT(x) AS n FROM t GROUP BY g"
     extremes = "SELECT MIN(x) AS lo, MAX(x) AS hi, COUNT(DISTINCT x) AS d FROM t"
     a, b, c, d = values
@@ -346,7 +377,9 @@ def test_integers_at_their_limits(keeper: viewkeep.Keeper, kind: str, values: tu
         f"INSERT INTO t VALUES ('a', {a}), ('z', {d})",
     ):
         keeper.sql(change)
-        assert {r.strategy for r in keeper.refresh()} == {"classical"}
+        # Spark's BIGINT has no wider type to add up in: a change that overflows on the way is recomputed.
+        allowed = {"classical"} if keeper.dialect == "duckdb" else {"classical", "recompute"}
+        assert {r.strategy for r in keeper.refresh()} <= allowed
         assert_view_equals_query(keeper, "v", sums, change)
         assert_view_equals_query(keeper, "w", extremes, change)
 
@@ -359,7 +392,7 @@ def test_a_nan_leaves_no_trace(keeper: viewkeep.Keeper) -> None:
         keeper,
         query,
         "INSERT INTO t VALUES ('a', 'nan'), ('b', 'inf')",
-        "INSERT INTO t VALUES ('b', '-inf'), ('a', 5)",
+        "INSERT INTO t VALUES ('b', '-inf'), ('a', '5')",
         "DELETE FROM t WHERE isnan(x) OR x = 'inf'",
         "DELETE FROM t WHERE x = '-inf'",
     )
@@ -370,7 +403,7 @@ def test_sums_of_doubles_do_not_drift(keeper: viewkeep.Keeper) -> None:
     query = "SELECT SUM(x) AS s FROM t"
     keeper.sql("CREATE TABLE t (x DOUBLE); INSERT INTO t VALUES (0.1), (0.2)")
     create(keeper, query)
-    for _ in range(5):
+    for _ in range(2 if keeper.dialect == "spark" else 5):
         follow(keeper, query, "INSERT INTO t VALUES (1e18)", "DELETE FROM t WHERE x = 1e18")
     assert rows_of(keeper.query("SELECT * FROM v"))[0][0] == pytest.approx(0.3, rel=1e-12)
 

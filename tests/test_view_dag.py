@@ -8,7 +8,9 @@ import pytest
 
 import viewkeep
 from support import (
+    DENSE_BATCHES,
     SHORT_BATCHES,
+    Engine,
     assert_same_bag,
     assert_view_equals_query,
     heavy_mix,
@@ -133,6 +135,36 @@ def test_children_may_lag_behind(parent: str) -> None:
         check_all(keeper, parent, "at the end")
 
 
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+@by_parent
+def test_a_family_on_spark(parent: str, spark: Engine) -> None:
+    """The same in one go: all follow, then one child alone, then all; the parent's changes tell each step."""
+    keeper, world = open_keeper("orders", "events", "tags", seed=4, engine=spark)
+    wanted = iter([None, "rows", None])
+    with keeper:
+        family(keeper, parent)
+        seen = [(keeper.history("parent")[-1].version, rows_of(keeper.query("SELECT * FROM parent")))]
+
+        def check(what: str) -> None:
+            name = next(wanted)
+            for report in keeper.refresh() if name is None else [keeper.refresh(name)]:
+                assert report.strategy != "recompute", f"{report.view}, {what}: {report.reason}"
+            if name is None:
+                check_all(keeper, parent, what)
+            else:
+                assert_view_equals_query(keeper, name, CHILDREN[name], f"{name}, {what}")
+                assert keeper.verify("sums").equal, f"behind, {what}"
+            now = rows_of(keeper.query("SELECT * FROM parent"))
+            if "weight" not in parent:
+                for version, before in seen:
+                    changes = rows_of(keeper.changes("parent", since=version))
+                    assert plus(before, changes) == plus(now, []), f"since {version}, {what}"
+            seen.append((keeper.history("parent")[-1].version, now))
+
+        run_batches(keeper, world, check, DENSE_BATCHES)
+
+
 def plus(rows: list[tuple[object, ...]], changes: list[tuple[object, ...]]) -> Counter[tuple[object, ...]]:
     """A bag with weighted changes (weight first) added; every weight must find its row."""
     total = Counter(rows)
@@ -176,8 +208,8 @@ def test_changes_have_the_types_of_the_view(parent: str) -> None:
         assert [f.type for f in changes.schema][1:] == [f.type for f in view.schema]
 
 
-def test_changes_are_net() -> None:
-    keeper, _ = open_keeper("tags", seed=1)
+def test_changes_are_net(engine: Engine) -> None:
+    keeper, _ = open_keeper("tags", seed=1, engine=engine)
     with keeper:
         create(keeper, "v", "SELECT tag, COUNT(*) AS n FROM tags GROUP BY tag")
         start = keeper.history("v")[-1].version
@@ -209,8 +241,8 @@ def test_child_goes_on_when_its_parent_recomputes(parent: str) -> None:
         run_batches(keeper, world, check, SHORT_BATCHES[:5])
 
 
-def test_auto_parent_recomputes_after_a_large_change_and_the_child_does_not() -> None:
-    keeper, _ = open_keeper("orders", seed=8)
+def test_auto_parent_recomputes_after_a_large_change_and_the_child_does_not(engine: Engine) -> None:
+    keeper, _ = open_keeper("orders", seed=8, engine=engine)
     with keeper:
         create(keeper, "parent", "SELECT customer, SUM(qty) AS s FROM orders GROUP BY customer", "auto")
         create(keeper, "child", "SELECT COUNT(*) AS n, SUM(s) AS s FROM parent")
@@ -221,8 +253,8 @@ def test_auto_parent_recomputes_after_a_large_change_and_the_child_does_not() ->
         assert_view_equals_query(keeper, "child", "SELECT COUNT(*) AS n, SUM(s) AS s FROM parent")
 
 
-def test_refresh_of_a_child_refreshes_its_parents_and_nothing_else() -> None:
-    keeper, _ = open_keeper("tags", seed=1)
+def test_refresh_of_a_child_refreshes_its_parents_and_nothing_else(engine: Engine) -> None:
+    keeper, _ = open_keeper("tags", seed=1, engine=engine)
     with keeper:
         create(keeper, "parent", "SELECT DISTINCT tag FROM tags")
         create(keeper, "child", "SELECT COUNT(*) AS n FROM parent")
@@ -237,8 +269,8 @@ def test_refresh_of_a_child_refreshes_its_parents_and_nothing_else() -> None:
         assert_view_equals_query(keeper, "other", "SELECT COUNT(*) AS n FROM tags")
 
 
-def test_child_of_a_diamond_reads_one_version_of_both_parents() -> None:
-    keeper, world = open_keeper("orders", seed=3)
+def test_child_of_a_diamond_reads_one_version_of_both_parents(engine: Engine) -> None:
+    keeper, world = open_keeper("orders", seed=3, engine=engine)
     query = "SELECT a.customer, a.n, b.s FROM counts a JOIN sums b ON a.customer = b.customer"
     with keeper:
         create(keeper, "counts", "SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer")
@@ -249,7 +281,7 @@ def test_child_of_a_diamond_reads_one_version_of_both_parents() -> None:
             assert keeper.refresh("two").strategy != "recompute"
             assert_view_equals_query(keeper, "two", query, what)
 
-        run_batches(keeper, world, check, SHORT_BATCHES)
+        run_batches(keeper, world, check, DENSE_BATCHES if engine.is_spark else SHORT_BATCHES)
 
 
 def test_old_changes_are_refused_once_they_are_forgotten() -> None:

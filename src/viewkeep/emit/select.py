@@ -20,6 +20,7 @@ from sqlglot import exp
 from viewkeep.catalog import TableName
 from viewkeep.emit.raising import spell_errors
 from viewkeep.emit.spark_aggregates import spell_aggregates
+from viewkeep.emit.spark_variance import spell_variances
 from viewkeep.errors import PlanError
 from viewkeep.plan.nodes import (
     Aggregate,
@@ -39,7 +40,7 @@ from viewkeep.plan.nodes import (
     inputs_of,
     scans,
 )
-from viewkeep.plan.scalars import column
+from viewkeep.plan.scalars import Scalar, column
 from viewkeep.strategy import names
 
 
@@ -141,7 +142,7 @@ class _Emitter:
             case Aggregate():
                 return self._aggregate(node)
             case Window() | Unnest():
-                calls = [_as(c.scalar, c.field.id) for c in node.calls]
+                calls = [_as(self._call(c.scalar), c.field.id) for c in node.calls]
                 return _select([*(column(f.id) for f in node.input.fields), *calls], self.emit(node.input))
             case Union():
                 return self._union(node)
@@ -209,12 +210,16 @@ class _Emitter:
                 return False
 
     def _aggregate(self, node: Aggregate) -> exp.Query:
-        query = _select([_as(o.scalar, o.field.id) for o in (*node.keys, *node.calls)], self.emit(node.input))
+        calls = [_as(self._call(c.scalar), c.field.id) for c in node.calls]
+        query = _select([*(_as(k.scalar, k.field.id) for k in node.keys), *calls], self.emit(node.input))
         if node.keys:
             # By position: a key may be any expression, even one that looks like a number.
             positions = [exp.Literal.number(i + 1) for i in range(len(node.keys))]
             query.set("group", exp.Group(expressions=positions))
         return query
+
+    def _call(self, call: Scalar) -> Scalar:
+        return spell_variances(call) if self.dialect == "spark" else call
 
     def _union(self, node: Union) -> exp.Query:
         return _union_all(

@@ -77,7 +77,9 @@ class Spark:
 
         `root`: of a partitioned table, whose files lack the columns that it is partitioned by."""
         if not files:
-            return self.session.createDataFrame([], schema)
+            # Known to be empty when it is planned; an empty list of Python rows would start a Python worker.
+            empty = [sf.lit(None).cast(f.dataType).alias(f.name) for f in schema.fields]
+            return self.session.range(0).select(*empty)
         try:
             frame = self._read(files, schema, root)
         except SPARK_ERRORS as error:  # a file that is not there any more

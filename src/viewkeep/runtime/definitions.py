@@ -33,6 +33,7 @@ def plan_view(db: Database, create: CreateView, dialect: str) -> tuple[ViewRecor
         compile_view(create.name, create.query, catalog, dialect)
         output, types = _output(db, text)
         compiled = compile_view(create.name, text, catalog, db.dialect, output)
+        compiled.full_statements(db.dialect)  # what the dialect has no words for is known now
     except (UnsupportedError, SqlError) as error:
         reason = error.fact + (f" ({error.position})" if error.position else "")
         if isinstance(error, SqlError) and not _engine_accepts(db, text):

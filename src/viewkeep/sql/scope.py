@@ -33,6 +33,11 @@ class Scope:
     """Ids of the right-hand copies of USING columns: reachable by alias, not by star or bare name."""
     shown: dict[str, str] = field(default_factory=dict)
     """What `*` and a bare name give in place of a left-hand USING column, where it is another one."""
+    shared_first: bool = False
+    """Whether `*` begins with the USING columns, those of the last join first, as the standard has it;
+    else each stays in its place."""
+    leading: list[str] = field(default_factory=list)
+    """Names of USING columns in that order."""
     outer: Scope | None = None
     captured: set[str] = field(default_factory=set)
     """Ids of columns of the query around that were used in here."""
@@ -51,6 +56,11 @@ class Scope:
         first = next((i for i, shown in self.shown.items() if shown == left), left)
         if merged != first:
             self.shown[first] = merged
+
+    def lead(self, names: list[str]) -> None:
+        """A join shares these columns: they come before what was there."""
+        folded = [n.lower() for n in names]
+        self.leading = [*names, *(n for n in self.leading if n.lower() not in folded)]
 
     def shown_as(self, column_id: str) -> str:
         return self.shown.get(column_id, column_id)
@@ -113,9 +123,11 @@ class Scope:
         owners = [r for r in self.relations if not table or r.alias.lower() == table.lower()]
         if not owners:
             raise SqlError(f"there is no table {table!r} here", position_of(node))
+        first = [self.merged[name.lower()] for name in self.leading] if self.shared_first and not table else []
+        yield from zip(self.leading, first, strict=False)
         for relation in owners:
             for name, column_id in relation.columns:
                 if table:
                     yield name, column_id
-                elif column_id not in self.hidden:
+                elif column_id not in self.hidden and self.shown_as(column_id) not in first:
                     yield name, self.shown_as(column_id)

@@ -83,7 +83,7 @@ class Source:
     """Grows as the clauses of a SELECT are read: `node` holds all rows so far, `scope` their names."""
 
     def __init__(self, env: Env, outer: Scope | None) -> None:
-        self.env, self.scope = env, Scope(outer=outer)
+        self.env, self.scope = env, Scope(outer=outer, shared_first=env.dialect != "duckdb")
         self.node: Node = Values(((exp.Literal.number(1),),), (Field("one", "INTEGER"),))  # SELECT without FROM
         self.tests: list[Scalar | Pending] = []
         """What WHERE and inner joins ask, not applied yet."""
@@ -225,9 +225,12 @@ class Source:
             self.node = Join(left, right, conjoin(condition), how)
         if not how.keeps_right:
             del self.scope.relations[known:]  # its columns are not in the result
+            self.scope.merged.update({name.lower(): a for name, a, _ in merging})
+            self.scope.lead(shared)
             return
         for name, a, b in merging:
             self._merge(name, a, b, side)
+        self.scope.lead(shared)
 
     def _lateral(self, join: exp.Join, kind: JoinKind) -> None:
         """A query in FROM that uses columns of what stands before it."""
@@ -253,9 +256,11 @@ class Source:
             self._ask([self.bind(on)])
 
     def _common_names(self, known: int) -> list[str]:
-        left = {n.lower() for r in self.scope.relations[:known] for n, _ in r.columns}
-        right = (n for r in self.scope.relations[known:] for n, i in r.columns if i not in self.scope.hidden)
-        return [n for n in right if n.lower() in left]
+        left, right = (
+            {n.lower(): n for r in side for n, i in r.columns if i not in self.scope.hidden}
+            for side in (self.scope.relations[:known], self.scope.relations[known:])
+        )
+        return [n for folded, n in left.items() if folded in right]
 
     def _merging(self, name: str, known: int, join: exp.Join) -> tuple[str, str, str]:
         """The two columns that a USING column stands for."""

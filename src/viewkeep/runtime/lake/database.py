@@ -24,7 +24,7 @@ from viewkeep.engine.table_format import DataFile, LostHistory, NewFile
 from viewkeep.engine.table_format import Kind as Moved
 from viewkeep.errors import EngineError, RefreshError, SqlError
 from viewkeep.runtime.compiled import CompiledView
-from viewkeep.runtime.database import Database, Since
+from viewkeep.runtime.database import Database, NotAsThought, Since
 from viewkeep.runtime.lake.refresh import LakeRefresher
 from viewkeep.runtime.lake.sources import Sources
 from viewkeep.runtime.lake.stored import REPORT, Views, position_name, positions
@@ -40,6 +40,9 @@ from viewkeep.strategy import names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_UNKNOWN = "TABLE_OR_VIEW_NOT_FOUND"
+"""Spark's word for a table that it does not know."""
 
 
 class LakeDatabase(Database):
@@ -90,6 +93,15 @@ class LakeDatabase(Database):
 
     def frame(self, text: str, sources: Sources | None = None) -> DataFrame:
         """A query of the user in Spark's dialect, over the tables as they are now."""
+        try:
+            return self._frame(text, sources)
+        except (NotAsThought, EngineError) as error:
+            if sources is not None or not (isinstance(error, NotAsThought) or _UNKNOWN in error.fact):
+                raise
+            self.reload_views()  # somebody else made, replaced or dropped what the query reads
+            return self._frame(text, None)
+
+    def _frame(self, text: str, sources: Sources | None) -> DataFrame:
         found = parse_one(text, DIALECT)
         if missing_in(found, self.catalog()):  # another program may have made it
             self.forget_schema()

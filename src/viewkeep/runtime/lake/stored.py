@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from viewkeep.catalog import TableName
 from viewkeep.engine.table_format import Snapshot, TableFormat
+from viewkeep.runtime.database import NotAsThought
 from viewkeep.runtime.lake.warehouse import Warehouse, remove_folder
 from viewkeep.runtime.records import ViewRecord, from_json
 from viewkeep.runtime.reports import RefreshReport, report_of
@@ -39,6 +40,8 @@ class Views:
         return {r.name.folded: r for r in sorted(found, key=lambda r: r.created)}
 
     def read(self, record: ViewRecord, version: int | None = None) -> StoredView:
+        if not self.format.is_table(self.location(record)):
+            raise NotAsThought(f"view {str(record.name)!r} was dropped or made again by somebody else")
         return StoredView(record, self.format.snapshot(self.location(record), version))
 
     def location(self, record: ViewRecord) -> str:
