@@ -151,6 +151,37 @@ def is_exact(scalar: Scalar, types: Mapping[str, str]) -> bool:
             return False
 
 
+def is_whole(scalar: Scalar, types: Mapping[str, str]) -> bool:
+    """Whether a value is certainly an integer.
+
+    >>> is_whole(column("a"), {"a": "BIGINT"}), is_whole(column("a"), {"a": "DECIMAL(9, 2)"})
+    (True, False)
+    """
+    fractions = any(not n.is_int for n in scalar.find_all(exp.Literal) if not n.is_string)
+    decimals = any(n.to.is_type("decimal") for n in scalar.find_all(exp.Cast))
+    wholes = {i: "UNKNOWN" if t.upper().startswith(("DECIMAL", "NUMERIC")) else t for i, t in types.items()}
+    return not fractions and not decimals and is_exact(scalar, wholes)
+
+
+def is_decimal(scalar: Scalar, types: Mapping[str, str]) -> bool:
+    """Whether a value that is exact is a DECIMAL, which is negated without overflow.
+
+    >>> is_decimal(exp.Mul(this=column("a"), expression=column("b")), {"a": "DECIMAL(12, 2)", "b": "INTEGER"})
+    True
+    """
+    if not is_exact(scalar, types):
+        return False
+    match scalar:
+        case exp.Column():
+            return types[scalar.name].upper().startswith(("DECIMAL", "NUMERIC"))
+        case exp.Paren() | exp.Neg():
+            return is_decimal(scalar.this, types)
+        case exp.Add() | exp.Sub() | exp.Mul():
+            return is_decimal(scalar.left, types) or is_decimal(scalar.right, types)
+        case _:
+            return False
+
+
 def is_narrow(scalar: Scalar, types: Mapping[str, str]) -> bool:
     """Whether this is a column whose values can be negated as BIGINT without overflow.
 

@@ -157,7 +157,7 @@ def compile_view(
     if output:
         query = Query(query.root, output)
     fresh = Fresh(FIRST_GENERATED)
-    layout = layout_of(view, query, catalog, fresh)
+    layout = layout_of(view, query, catalog, fresh, dialect)
     compiled = CompiledView(view, text, layout, query, None, sources(query.root), fresh)
     if not compiled.sources:
         raise UnsupportedError("the query reads no table")

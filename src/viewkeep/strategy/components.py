@@ -13,13 +13,15 @@ the count beside each sum. Doubles are never subtracted: that would drift, and a
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from sqlglot import exp
 
 from viewkeep.plan.nodes import Aggregate, Field, Fresh, Named, types_of
-from viewkeep.plan.scalars import Scalar, column, integer, is_exact
+from viewkeep.plan.scalars import Scalar, column, integer, is_exact, is_whole
 from viewkeep.strategy import names
 
 
@@ -58,7 +60,7 @@ class State:
         return all(c.rule is Rule.ADD for c in self.components)
 
 
-def state_of(aggregate: Aggregate, fresh: Fresh) -> State:
+def state_of(aggregate: Aggregate, fresh: Fresh, dialect: str) -> State:
     types = types_of(aggregate.input)
     components: list[Component] = []
 
@@ -83,11 +85,16 @@ def state_of(aggregate: Aggregate, fresh: Fresh) -> State:
                 return _unless_empty(count, component(call, Rule.ADD))
             case exp.Sum() if plain:
                 return component(call, Rule.EXTEND_SUM)
+            case exp.Avg() if plain and dialect == "spark" and _rounds(argument, types):
+                return component(call, Rule.RECOMPUTE)
             case exp.Avg() if plain:
                 rule = Rule.ADD if is_exact(argument, types) else Rule.EXTEND_SUM
                 count = component(exp.Count(this=argument.copy()), Rule.ADD, "BIGINT")
                 total = component(exp.Sum(this=argument.copy()), rule)
-                ratio = exp.Div(this=exp.cast(total, "DOUBLE"), expression=count.copy(), typed=False, safe=False)
+                # Spark's average of decimals is a decimal.
+                exact = dialect == "spark" and rule is Rule.ADD
+                divided = total if exact else exp.cast(total, "DOUBLE")
+                ratio = exp.Div(this=divided, expression=count.copy(), typed=False, safe=False)
                 return _unless_empty(count, ratio)
             case exp.Min() if plain:
                 return component(call, Rule.EXTEND_MIN)
@@ -98,6 +105,19 @@ def state_of(aggregate: Aggregate, fresh: Fresh) -> State:
 
     finals = tuple(Named(c.field, final(c.scalar)) for c in aggregate.calls)
     return State(tuple(components), finals)
+
+
+_QUOTIENT_DIGITS = 18
+"""The widest decimals whose sum Spark divides by a count without rounding digits away that its average has."""
+
+
+def _rounds(argument: Scalar, types: Mapping[str, str]) -> bool:
+    """Whether sum / count has fewer digits on Spark than its own average: then only that will do."""
+    if is_whole(argument, types) or not is_exact(argument, types):
+        return False
+    declared = types[argument.name] if isinstance(argument, exp.Column) else ""
+    digits = re.match(r"(?:DECIMAL|NUMERIC)\((\d+)", declared.upper())
+    return digits is None or int(digits[1]) > _QUOTIENT_DIGITS
 
 
 def _unless_empty(count: Scalar, value: Scalar) -> Scalar:

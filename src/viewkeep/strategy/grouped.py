@@ -32,7 +32,7 @@ from viewkeep.plan.nodes import (
     Union,
     types_of,
 )
-from viewkeep.plan.scalars import Scalar, column, conjoin, integer, is_narrow, null_safe_equal
+from viewkeep.plan.scalars import Scalar, column, conjoin, integer, is_decimal, is_narrow, null_safe_equal
 from viewkeep.strategy import names
 from viewkeep.strategy.components import Component, Rule, from_rows
 from viewkeep.strategy.layout import GroupLayout
@@ -90,12 +90,22 @@ def signed(component: Component, change: Weighted, fresh: Fresh) -> tuple[list[N
         field = Field(fresh("net"))
         product = exp.Mul(this=weight, expression=exp.cast(argument.copy(), "BIGINT"))
         return [Named(field, exp.Sum(this=product))], _zero(column(field.id))
+    inserted = exp.GT(this=weight, expression=integer(0))
+    if is_decimal(argument, types_of(change.node)):
+        # Not a difference of two sums: Spark would round the last digit of a wide one away.
+        field = Field(fresh("net"))
+        either = exp.Case(ifs=[exp.If(this=inserted, true=argument.copy())], default=_negated(argument))
+        return [Named(field, exp.Sum(this=either))], _zero(column(field.id))
     gained, lost = Field(fresh("gained")), Field(fresh("lost"))
     calls = [
-        Named(gained, exp.Sum(this=when(exp.GT(this=weight, expression=integer(0)), argument))),
+        Named(gained, exp.Sum(this=when(inserted, argument))),
         Named(lost, exp.Sum(this=when(exp.LT(this=weight.copy(), expression=integer(0)), argument))),
     ]
     return calls, exp.Sub(this=_zero(column(gained.id)), expression=_zero(column(lost.id)))
+
+
+def _negated(scalar: Scalar) -> Scalar:
+    return exp.Neg(this=scalar.copy() if isinstance(scalar, exp.Column) else exp.paren(scalar.copy()))
 
 
 def nonzero(node: Node, counters: tuple[str, ...]) -> Node:
@@ -169,11 +179,13 @@ class Combination:
         old = self._old(changes)
         fields = (*self.key_fields, *self._state_fields())
         both = Union((old, changes), fields)
-        # One row from each side at most, so any aggregate that skips NULLs picks the one there is.
+        # One row from each side at most, so any aggregate that skips NULLs picks the one there is. What is
+        # added has a value on both sides.
+        added = {self.gain[c.field.id].id for c in self.layout.state.components if c.rule is Rule.ADD}
         picked = Aggregate(
             both,
             keep(self.key_fields),
-            tuple(Named(f, exp.Max(this=column(f.id))) for f in self._state_fields()),
+            tuple(Named(f, (exp.Sum if f.id in added else exp.Max)(this=column(f.id))) for f in self._state_fields()),
         )
         return Project(picked, (*keep(picked.fields), Named(self.hit, self._must_recompute())))
 
@@ -184,7 +196,7 @@ class Combination:
         return (
             self.rows_before,
             self.rows_gain,
-            *(self.before[c.field.id] for c in derived),
+            *(self.before[c.field.id] for c in lossy),
             *(self.gain[c.field.id] for c in derived),
             *(self.loss[c.field.id] for c in lossy),
         )
@@ -225,7 +237,8 @@ class Combination:
         for component in self.layout.state.components:
             stored = column(component.field.id)
             outputs[self.before[component.field.id].id] = stored
-            outputs[self.gain[component.field.id].id] = _nothing(stored)
+            added = component.rule is Rule.ADD
+            outputs[self.gain[component.field.id].id] = stored if added else _nothing(stored)
             counted = component.rule is Rule.EXTEND_SUM
             outputs[self.loss[component.field.id].id] = _nothing(column(names.ROWS) if counted else stored)
         state = tuple(Named(f, outputs[f.id]) for f in self._state_fields())
@@ -270,7 +283,7 @@ class Combination:
             before, gain = (column(d[component.field.id].id) for d in (self.before, self.gain))
             match component.rule:
                 case Rule.ADD:
-                    value: Scalar = exp.Add(this=_zero(before), expression=_zero(gain))
+                    value: Scalar = _zero(gain)
                 case Rule.EXTEND_SUM:
                     value = exp.Coalesce(
                         this=exp.Add(this=before, expression=gain), expressions=[before.copy(), gain.copy()]
