@@ -14,12 +14,12 @@ from viewkeep.errors import EngineError
 _READABLE = frozenset({"timestampNtz"})
 
 
-def refuse_reading(location: str, table: DeltaTable) -> None:
+def refused(location: str, table: DeltaTable) -> EngineError | None:
+    """Why a table cannot be read through its log alone."""
     protocol = table.protocol()
-    if error := _unreadable(
+    return _unreadable(
         location, protocol.min_reader_version, protocol.reader_features or (), table.metadata().configuration
-    ):
-        raise error
+    )
 
 
 def _unreadable(
@@ -41,14 +41,15 @@ def _unreadable(
     )
 
 
-def refuse_writing(location: str, table: DeltaTable) -> None:
+def rules_of(table: DeltaTable) -> list[str]:
     """Rules of a table that its writers must keep, and that files written by Spark may break."""
     configuration, schema = table.metadata().configuration, table.schema().to_json()
-    rules = [
-        f"the check constraint {c.split('.', 2)[2]!r}" for c in configuration if c.startswith("delta.constraints.")
-    ]
-    rules += [what for key, what in _COLUMN_RULES.items() if f'"{key}"' in schema]
-    if rules:
+    rules = [f"the check constraint {c.split('.', 2)[2]!r}" for c in configuration if c.startswith(_CHECK)]
+    return rules + [what for key, what in _COLUMN_RULES.items() if f'"{key}"' in schema]
+
+
+def refuse_writing(location: str, table: DeltaTable) -> None:
+    if rules := rules_of(table):
         raise EngineError(
             f"table {location!r} has {' and '.join(rules)}, which viewkeep cannot keep when it writes",
             hint="change this table with the program that made it; its views follow",

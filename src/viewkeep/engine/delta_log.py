@@ -34,7 +34,7 @@ from viewkeep.engine.delta_entries import (
     has_mark,
     parquet_files,
 )
-from viewkeep.engine.delta_features import brief, diagnosis, refuse_reading, refuse_writing
+from viewkeep.engine.delta_features import brief, diagnosis, refuse_writing, refused
 from viewkeep.engine.table_format import (
     Change,
     CommitConflict,
@@ -84,7 +84,7 @@ class DeltaLog:
         # versions that come again.
         key = (location, str(metadata.id), version, _written_at(location, version))
         if key not in self._snapshots:
-            refuse_reading(location, table)
+            by_version = self._by_version(location, table)
             if len(self._snapshots) >= _KEPT_SNAPSHOTS:
                 del self._snapshots[next(iter(self._snapshots))]
             self._snapshots[key] = Snapshot(
@@ -95,8 +95,19 @@ class DeltaLog:
                 tuple(_files(location, table)),
                 tuple(metadata.partition_columns),
                 metadata.description or "",
+                by_version,
+                self._guarded(table),
             )
         return self._snapshots[key]
+
+    def _by_version(self, location: str, table: DeltaTable) -> bool:
+        """Whether only the engine can tell the rows; here there is none that could."""
+        if error := refused(location, table):
+            raise error
+        return False
+
+    def _guarded(self, table: DeltaTable) -> bool:
+        return False
 
     def changes(self, after: Snapshot, since: int) -> Change:
         """Commit by commit: what viewkeep recorded, else the change feed where it is smaller, else files."""

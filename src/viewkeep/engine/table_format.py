@@ -42,9 +42,19 @@ class Snapshot:
     partitioned_by: tuple[str, ...] = ()
     note: str = ""
     """Free text that was given when the table was made."""
+    by_version: bool = False
+    """Its files are not its rows: they are read by version, through the engine's own reader of the format."""
+    guarded: bool = False
+    """Whoever writes it must keep rules that files alone may break."""
+
+    @property
+    def through_engine(self) -> bool:
+        """Written by the engine's own writer of the format."""
+        return self.by_version or self.guarded
 
     @property
     def rows(self) -> int:
+        """At most: rows that are deleted by a vector beside their file still count."""
         return sum(f.rows for f in self.files)
 
 
@@ -53,6 +63,22 @@ class Kind(Enum):
     APPENDED = "appended"
     MUTATED = "mutated"
     REPLACED = "replaced"
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """Two versions of a table, to be compared by the engine's own reader of the format."""
+
+    since: int
+    until: int
+    columns: tuple[str, ...]
+    """Those that both versions have."""
+    came: tuple[DataFile, ...]
+    """Files in which the later version has other rows than the earlier one; all other files cancel out."""
+    gone: tuple[DataFile, ...]
+    """The same, the other way round."""
+    feed: bool = False
+    """The table keeps a change feed from one version to the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +95,19 @@ class Change:
     inserted: int = 0
     """Rows that came, at most: a rewritten file counts with all its rows, unless its writer told better."""
     deleted: int = 0
+    between: Between | None = None
+    """In place of files, for a table that is read by version."""
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        """All that are read to find out the rows."""
+        compared = (*self.between.came, *self.between.gone) if self.between else ()
+        return (*self.added, *self.removed, *self.recorded, *self.feed, *compared)
+
+    @property
+    def cancels(self) -> bool:
+        """Whether a row may be among those that came and among those that went."""
+        return bool(self.removed or self.feed or (self.between and (self.between.gone or self.between.feed)))
 
 
 @dataclass(frozen=True, slots=True)

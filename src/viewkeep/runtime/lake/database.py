@@ -18,6 +18,7 @@ from sqlglot import exp
 from viewkeep.catalog import Catalog, Column, ForeignKey, Key, Kind, Table, TableName
 from viewkeep.emit.files import Programs
 from viewkeep.engine.delta_log import DeltaLog
+from viewkeep.engine.delta_spark import DeltaSpark, has_extension
 from viewkeep.engine.local import Local
 from viewkeep.engine.spark import DIALECT, Spark, cannot_write, col, discard
 from viewkeep.engine.table_format import DataFile, LostHistory, NewFile
@@ -50,7 +51,7 @@ class LakeDatabase(Database):
 
     def __init__(self, session: SparkSession | None, folder: str) -> None:
         super().__init__()
-        self.warehouse = Warehouse(folder, DeltaLog())
+        self.warehouse = Warehouse(folder, DeltaSpark() if session and has_extension(session) else DeltaLog())
         self.engine = self.spark = Spark(session)
         self.local = Local()
         self.stored = Views(self.warehouse)
@@ -105,20 +106,25 @@ class LakeDatabase(Database):
         found = parse_one(text, DIALECT)
         if missing_in(found, self.catalog()):  # another program may have made it
             self.forget_schema()
-        catalog, reading = self.catalog(), sources or self.sources()
-        stand_ins: dict[str, TableName] = {}
-        for folded in named_in(text, catalog, DIALECT):
-            table = catalog.tables[folded]
-            if table.kind is not Kind.PLAIN_VIEW:
-                frame = reading.rows(table.name, reading.now(table.name))
-                stand_ins[folded] = TableName(self.spark.name(frame, f"now_{folded}"))
         try:
-            return self.spark.sql(replace_tables(found, catalog, stand_ins, DIALECT).sql(dialect=DIALECT))
+            return self.spark.sql(self.bound(found, sources or self.sources()).sql(dialect=DIALECT))
         except EngineError as error:
             self.refuse_unreadable(found)
+            catalog = self.catalog()
             for name in missing_in(found, catalog):  # the name that is near is a better hint than Spark's
                 catalog.get(name)
             raise error
+
+    def bound(self, tree: exp.Expr, sources: Sources) -> exp.Expr:
+        """The same with relations of the session in place of tables and views."""
+        catalog = self.catalog()
+        stand_ins: dict[str, TableName] = {}
+        for folded in named_in(tree.sql(dialect=DIALECT), catalog, DIALECT):
+            table = catalog.tables[folded]
+            if table.kind is not Kind.PLAIN_VIEW:
+                frame = sources.rows(table.name, sources.now(table.name))
+                stand_ins[folded] = TableName(self.spark.name(frame, f"now_{folded}"))
+        return replace_tables(tree, catalog, stand_ins, DIALECT)
 
     def refuse_unreadable(self, query: exp.Expr) -> None:
         for name in missing_in(query, self.catalog()):

@@ -311,7 +311,7 @@ class Maintenance:
         assert since is not None
         if relation.state is State.DELTA:
             change = self.changed[name.folded]
-            self.reading.add((*change.added, *change.removed, *change.recorded, *change.feed))
+            self.reading.add(change.files)
             return self.sources.delta(name, since)
         snapshot = self.sources.now(name)
         if relation.state is State.OLD and name.folded in self.changed:
@@ -321,7 +321,8 @@ class Maintenance:
             return self.sources.rows(name, snapshot)
         large = snapshot.rows > FEW  # a small table is read as a whole, sooner than it is known what to leave out
         wanted = [(c, v) for c, origin in relation.keys if large and (v := self._values(origin)) is not None]
-        files = prune(snapshot.files, wanted)
+        # A table that is read by version is pruned by its own reader, which is told the same conditions below.
+        files = snapshot.files if snapshot.by_version else prune(snapshot.files, wanted)
         self.reading.add(files)
         frame = self.sources.rows(name, snapshot, files)
         for column, values in wanted:
@@ -334,7 +335,7 @@ class Maintenance:
             found = self.staged.values(origin.column, self._is_hit if self.plan.hit else None) if self.staged else None
         else:
             change = self.changed[origin.table.folded]
-            if change.removed or change.feed or origin.table.folded in self.sources.records:
+            if change.cancels or change.between or origin.table.folded in self.sources.records:
                 return None
             if any(origin.column in f.partition for f in change.added):
                 return None  # the files themselves do not have the column

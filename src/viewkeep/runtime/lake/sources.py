@@ -12,6 +12,7 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from viewkeep.catalog import TableName
 from viewkeep.emit.statements import query_sql
+from viewkeep.engine.delta_spark import rows_at, rows_between
 from viewkeep.engine.spark import DIALECT, Spark, col
 from viewkeep.engine.table_format import Change, DataFile, LostHistory, Snapshot
 from viewkeep.plan.nodes import Node
@@ -91,6 +92,12 @@ class Sources:
         return self._files(snapshot, snapshot.files if files is None else files)
 
     def _files(self, snapshot: Snapshot, files: tuple[DataFile, ...]) -> DataFrame:
+        if snapshot.by_version:
+            return rows_at(self.spark, snapshot)
+        return self._plain(snapshot, files)
+
+    def _plain(self, snapshot: Snapshot, files: tuple[DataFile, ...]) -> DataFrame:
+        """The rows of files that hold nothing else."""
         root = snapshot.location if snapshot.partitioned_by else None
         return self.spark.files(files, schema_of(snapshot), root)
 
@@ -114,7 +121,7 @@ class Sources:
         now, change = self.now(name), self.change(name, since)
         record = self.records.get(name.folded)
         if record is None:
-            return self._net(now, change) if change.removed or change.feed else self._weighted(now, change)
+            return self._net(now, change) if change.cancels else self._weighted(now, change)
         compiled = self.compiled(record)
         if compiled.layout.ordered:
             # A LIMIT is not linear: one row in can push another out.
@@ -129,9 +136,11 @@ class Sources:
 
     def _weighted(self, snapshot: Snapshot, change: Change) -> DataFrame:
         """Rows that came and went as the log tells them; a rewritten file brings each of its rows twice."""
+        if change.between is not None:
+            return rows_between(self.spark, snapshot, change.between, names.WEIGHT)
         schema = schema_of(snapshot)
         parts = [
-            self._files(snapshot, files).withColumn(names.WEIGHT, sf.lit(sign))
+            self._plain(snapshot, files).withColumn(names.WEIGHT, sf.lit(sign))
             for files, sign in ((change.added, 1), (change.removed, -1))
             if files
         ]
@@ -153,9 +162,9 @@ class Sources:
 
     def _net(self, snapshot: Snapshot, change: Change) -> DataFrame:
         """The same without what cancels."""
-        schema = schema_of(snapshot)
-        columns = [col(f.name) for f in schema.fields]
-        total = self._weighted(snapshot, change).groupBy(*columns).agg(sf.sum(names.WEIGHT).alias(names.WEIGHT))
+        weighted = self._weighted(snapshot, change)
+        columns = [col(c) for c in weighted.columns if c != names.WEIGHT]
+        total = weighted.groupBy(*columns).agg(sf.sum(names.WEIGHT).alias(names.WEIGHT))
         moved = total.where(sf.col(names.WEIGHT) != 0)
         copies = sf.explode(sf.sequence(sf.lit(1), sf.abs(sf.col(names.WEIGHT))))
         sign = sf.signum(names.WEIGHT).cast("int").alias(names.WEIGHT)

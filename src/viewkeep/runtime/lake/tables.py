@@ -60,6 +60,8 @@ class Tables:
                 self.schema.create_schema(tree)
             case exp.Drop():
                 self.schema.drop(tree)
+            case exp.Alter() | exp.Insert() | exp.Delete() | exp.Update() | exp.Merge() if self._is_deltas(tree):
+                self.writing.delta.run(tree, self._target(tree.this))
             case exp.Alter():
                 self.schema.alter(tree, dialect)
             case exp.Insert():
@@ -80,6 +82,12 @@ class Tables:
                 )
             case _:
                 self.db.spark.sql(tree.sql(dialect=DIALECT))
+
+    def _is_deltas(self, tree: exp.Expr) -> bool:
+        """Whether a statement is left to the extension; a new name is a new folder, which it cannot give."""
+        if isinstance(tree, exp.Alter) and (tree.kind != "TABLE" or tree.find(exp.AlterRename)):
+            return False
+        return self.db.warehouse.snapshot(self._target(tree.this).name).through_engine
 
     def _target(self, node: exp.Expr) -> Table:
         """The table that a statement changes."""

@@ -27,6 +27,7 @@ from viewkeep.runtime.batches import WEIGHT, check_batch, check_load, named_as
 from viewkeep.runtime.lake.pruning import prune
 from viewkeep.runtime.lake.sources import schema_of
 from viewkeep.runtime.lake.staged import Staged
+from viewkeep.runtime.lake.through_delta import ThroughDelta
 from viewkeep.strategy import names
 from viewkeep.strategy.files import CHANGE, TOUCHED, rows_after
 from viewkeep.strategy.layout import BagLayout
@@ -45,7 +46,7 @@ UNDONE = "nothing was changed"
 
 class Writing:
     def __init__(self, db: LakeDatabase) -> None:
-        self.db, self.format = db, db.warehouse.format
+        self.db, self.format, self.delta = db, db.warehouse.format, ThroughDelta(db)
 
     # ------------------------------------------------------------------ what a statement describes
     def append(self, table: Table, rows: Callable[[], DataFrame], overwrite: bool = False) -> None:
@@ -61,7 +62,9 @@ class Writing:
 
     def clear(self, table: Table) -> None:
         def work(attempt: Attempt) -> None:
-            if attempt.snapshot.files:
+            if attempt.snapshot.through_engine:
+                self.delta.clear(attempt.snapshot)
+            elif attempt.snapshot.files:
                 self.format.commit(attempt.snapshot, (), attempt.snapshot.files)
 
         self._attempt(table, work)
@@ -91,7 +94,10 @@ class Writing:
         rows = named_as(table, data)
 
         def work(attempt: Attempt) -> None:
-            if files := attempt.write_batch(fit(rows, attempt.snapshot, table)):
+            fitted = fit(rows, attempt.snapshot, table)
+            if attempt.snapshot.through_engine:
+                self.delta.append(attempt.snapshot, fitted)
+            elif files := attempt.write_batch(fitted):
                 self.format.commit(attempt.snapshot, files)
 
         self._attempt(table, work)
@@ -114,7 +120,9 @@ class Writing:
         """Changes that are in the driver, one row a unit."""
         came = pc.sum(pc.greater(units.column(names.WEIGHT), 0).cast(pa.int64())).as_py() or 0
         gone = units.num_rows - came
-        if gone:
+        if attempt.snapshot.through_engine:
+            self.delta.apply(table, attempt.snapshot, units)
+        elif gone:
             staged = Staged.of(attempt.snapshot.location, attempt.write_arrow(units, CHANGES_FOLDER))
             self._commit_change(table, attempt, staged, came, gone)
         elif came:
