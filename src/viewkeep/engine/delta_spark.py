@@ -61,14 +61,13 @@ class DeltaSpark(DeltaLog):
         if mutated and len(gone) == len(before.files) and not {f.path for f in came} & {f.path for f in gone}:
             kind = Kind.REPLACED
         table = DeltaTable(after.location, version=after.version)
+        # The feed has them all, but a join also reads the earlier version.
+        _require([*(f.path for f in gone), *moves.old_vectors])
         if not moves.vectors and _plain(table):
-            _require([f.path for f in gone])
             return Change(kind, came, gone, inserted=moves.inserted, deleted=deleted)
         fed = table.metadata().configuration.get("delta.enableChangeDataFeed") == "true"
         # A feed is kept from the commit on that turns it on, which also is a commit of metadata.
         fed = fed and not moves.metadata and all(map(os.path.exists, moves.feed))
-        if not fed:
-            _require([*(f.path for f in gone), *moves.old_vectors])
         between = Between(since, after.version, columns, came, gone, fed)
         return Change(kind, inserted=moves.inserted, deleted=deleted, between=between)
 

@@ -166,7 +166,7 @@ class Database(ABC):
 
     @abstractmethod
     def invalid_sources(self) -> dict[str, str]:
-        """Tables that views can no longer read, with the reason, by folded name."""
+        """Tables that can no longer be read, and views that cannot read theirs, with the reason, by folded name."""
 
     @abstractmethod
     def refresh(self, order: list[ViewRecord], full: frozenset[str]) -> list[RefreshReport]:
@@ -197,3 +197,8 @@ class Database(ABC):
 
     @abstractmethod
     def close(self) -> None: ...
+
+
+def why_invalid(record: ViewRecord, invalid: Mapping[str, str]) -> str | None:
+    """Why a view cannot be refreshed: because of itself, or of what it reads."""
+    return next((invalid[n.folded] for n in (record.name, *record.sources) if n.folded in invalid), None)

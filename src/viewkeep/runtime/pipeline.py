@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from viewkeep.catalog import TableName
 from viewkeep.errors import RefreshError
-from viewkeep.runtime.database import Database, NotAsThought
+from viewkeep.runtime.database import Database, NotAsThought, why_invalid
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import RefreshReport
 
@@ -35,7 +35,7 @@ def _refresh(db: Database, wanted: Sequence[TableName] | None, full: bool) -> li
     broken = db.invalid_sources()
     skipped: list[RefreshReport] = []
     for folded, record in list(order.items()):
-        reason = next((broken[s.folded] for s in record.sources if s.folded in broken), None)
+        reason = why_invalid(record, broken)
         if reason is None:
             continue
         if wanted is not None and len(wanted) == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from viewkeep.runtime.database import Database
+from viewkeep.runtime.database import Database, why_invalid
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import ViewStatus
 
@@ -19,6 +19,6 @@ def view_status(db: Database, record: ViewRecord, invalid: Mapping[str, str]) ->
         version,
         waiting,
         "yes" if record.not_incremental is None else f"no: {record.not_incremental}",
-        next((invalid[s.folded] for s in record.sources if s.folded in invalid), None),
+        why_invalid(record, invalid),
         tuple(str(s) for s in record.sources),
     )

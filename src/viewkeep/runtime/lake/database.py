@@ -23,9 +23,10 @@ from viewkeep.engine.local import Local
 from viewkeep.engine.spark import DIALECT, Spark, cannot_write, col, discard
 from viewkeep.engine.table_format import DataFile, LostHistory, NewFile
 from viewkeep.engine.table_format import Kind as Moved
-from viewkeep.errors import EngineError, RefreshError, SqlError
+from viewkeep.errors import EngineError, RefreshError, SqlError, ViewkeepError
+from viewkeep.plan.nodes import scans
 from viewkeep.runtime.compiled import CompiledView
-from viewkeep.runtime.database import Database, NotAsThought, Since
+from viewkeep.runtime.database import Database, NotAsThought, Since, why_invalid
 from viewkeep.runtime.lake.refresh import LakeRefresher
 from viewkeep.runtime.lake.sources import Sources
 from viewkeep.runtime.lake.stored import REPORT, Views, position_name, positions
@@ -221,11 +222,11 @@ class LakeDatabase(Database):
         found: dict[str, str] = {}
         for view in self.views.values():
             for table in view.tables:
-                if table.kind is Kind.BASE and table.name.folded not in found and (reason := self._broken(table)):
-                    found[table.name.folded] = reason
+                if table.kind is Kind.BASE and (reason := self._broken(view, table)):
+                    found[view.name.folded] = reason
         return found
 
-    def _broken(self, table: Table) -> str | None:
+    def _broken(self, view: ViewRecord, table: Table) -> str | None:
         name = str(table.name)
         if not self.warehouse.format.is_table(self.warehouse.location(table.name)):
             return f"table {name!r} is gone"
@@ -235,11 +236,25 @@ class LakeDatabase(Database):
             return error.fact
         for column in table.columns:
             found = now.get(column.name.lower())
+            if found is not None and found.type == column.type:
+                continue
+            if not self._uses(view, table, column):
+                continue
             if found is None:
                 return f"column {column.name!r} of table {name!r} is gone"
-            if found.type != column.type:
-                return f"column {column.name!r} of table {name!r} changed from {column.type} to {found.type}"
+            return f"column {column.name!r} of table {name!r} changed from {column.type} to {found.type}"
         return None
+
+    def _uses(self, view: ViewRecord, table: Table, column: Column) -> bool:
+        """Whether a view needs a column; all of them, where it has no plan that would tell."""
+        try:
+            query = self.compiled(view).query
+        except ViewkeepError:  # it cannot be refreshed for another reason
+            query = None
+        if query is None:
+            return True
+        read = (s for s in scans(query.root) if s.table.folded == table.name.folded)
+        return any(name == column.name for scan in read for _, name in scan.columns)
 
     def refresh(self, order: list[ViewRecord], full: frozenset[str]) -> list[RefreshReport]:
         return LakeRefresher(self).run(order, full)
@@ -273,7 +288,7 @@ class LakeDatabase(Database):
 
     def standing(self, record: ViewRecord, invalid: Mapping[str, str]) -> tuple[int, int]:
         stored, sources, waiting = self.stored.read(record), self.sources(), 0
-        if any(s.folded in invalid for s in record.sources):
+        if why_invalid(record, invalid) is not None:
             return stored.snapshot.version, 0
         now = {s: sources.now(s) for s in record.sources}
         since = positions(self.warehouse.format, stored, now)
