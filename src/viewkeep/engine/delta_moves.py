@@ -27,8 +27,8 @@ class Moves:
         """Whether a file left the table together with rows."""
         self.metadata = False
         self.inserted = self.deleted = 0
-        self.feed: list[str] = []
-        """Files of the change feed."""
+        self.feed: set[str] = set()
+        """Files that the change feed is made of: its own, and all that came and went in between."""
         self._first: dict[str, Any] = {}
         self._last: dict[str, Any] = {}
         for version in range(before.version + 1, after.version + 1):
@@ -49,8 +49,10 @@ class Moves:
     @property
     def old_vectors(self) -> list[str]:
         """Files of deletion vectors that the earlier version is read with."""
-        found = [self._first[f.path] for f in self.gone if self._first.get(f.path)]
-        return [path for vector in found if (path := _vector_file(self.location, vector))]
+        return self._vector_files([v for f in self.gone if (v := self._first.get(f.path))])
+
+    def _vector_files(self, vectors: list[Any]) -> list[str]:
+        return [path for vector in vectors if (path := _vector_file(self.location, vector))]
 
     def _read(self, version: int) -> None:
         added: dict[str, Any] = {}
@@ -80,7 +82,8 @@ class Moves:
                 self.rewrites |= went is not None
                 if not feed:
                     self._count(path, came, went)
-        self.feed += feed
+        vectors = [v for body in (*added.values(), *removed.values()) if (v := body.get("deletionVector"))]
+        self.feed |= {*feed, *added, *removed, *self._vector_files(vectors)}
         rows = sum(footer_rows(path) for path in feed if os.path.exists(path))
         self.inserted, self.deleted = self.inserted + rows, self.deleted + rows
 
