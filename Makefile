@@ -19,12 +19,12 @@ $(STAMP): pyproject.toml
 demo: $(STAMP) ## a small shop on Spark: tables changed, views refreshed, timed against recompute, proven equal (two minutes)
 	@$(BIN)/viewkeep demo
 
-test: $(STAMP) ## style, types, layers, and every test but the long ones on Spark
+test: $(STAMP) ## style, types, layers, and the tests on both engines but the long property runs
 	@$(MAKE) --no-print-directory check
-	@$(BIN)/python -m pytest -n auto -q -m "not (slow and spark)"
+	@$(BIN)/python -m pytest -n auto -q -m "not slow"
 
-long: $(STAMP) ## the long tests on Spark (about half an hour)
-	@$(BIN)/python -m pytest -n auto -q -m "slow and spark"
+long: $(STAMP) ## the long property runs, on both engines (about an hour)
+	@$(BIN)/python -m pytest -n auto -q -m slow
 
 fast: $(STAMP) ## the tests without the long property runs and without Spark (about a minute)
 	@$(BIN)/python -m pytest -n auto -q -m "not slow and not spark"
