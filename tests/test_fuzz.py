@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from fuzzing.cases import Case, View, parse_script, random_case, run
+from fuzzing.mutate import MUTATIONS, ROOT, RULES, Mutation
 from viewkeep.incremental import delta as driver
 
 REGRESSIONS = sorted((Path(__file__).parent / "fuzzing" / "regressions").glob("*.sql"))
@@ -61,3 +62,9 @@ def test_a_wrong_row_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     failure = run(case).failure
     assert failure is not None
     assert failure.kind == "wrong rows"
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.what)
+def test_mutations_fit_the_sources(mutation: Mutation) -> None:
+    text = (ROOT / RULES / mutation.file).read_text()
+    assert mutation.apply(text) != text
