@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
 from collections import Counter
 
-from .cases import random_case, run
+from .cases import Case, Outcome, random_case, run
 from .shrink import shrink
+
+
+def _run(case: Case, spark: bool) -> Outcome:
+    if not spark:
+        return run(case)
+    with tempfile.TemporaryDirectory(prefix="fuzzing-") as folder:
+        return run(case, f"spark:///{folder}")
 
 
 def main() -> None:
@@ -17,6 +25,7 @@ def main() -> None:
     parser.add_argument("--only", action="store_true", help="this seed and no other")
     parser.add_argument("--failures", type=int, default=10, help="stop after so many")
     parser.add_argument("--shrink", type=float, default=90, help="seconds to make a failing case small")
+    parser.add_argument("--spark", action="store_true", help="on Spark, in a folder for each case")
     options = parser.parse_args()
     seed = int(time.time()) if options.seed is None else options.seed
     until = time.monotonic() + options.minutes * 60
@@ -24,7 +33,7 @@ def main() -> None:
     cases = views = left_out = failures = 0
     while time.monotonic() < until and failures < options.failures:
         case = random_case(seed)
-        outcome = run(case)
+        outcome = _run(case, options.spark)
         cases, views, left_out = cases + 1, views + len(case.views), left_out + outcome.left_out
         strategies += outcome.strategies
         reasons += outcome.reasons
@@ -32,9 +41,9 @@ def main() -> None:
         if outcome.failure:
             failures += 1
             print(f"\n-- seed {seed} failed: {outcome.failure}", flush=True)
-            small = shrink(case, outcome.failure, options.shrink)
+            small = shrink(case, outcome.failure, options.shrink, lambda c: _run(c, options.spark))
             print(small.script, flush=True)
-            print(f"-- {run(small).failure}", flush=True)
+            print(f"-- {_run(small, options.spark).failure}", flush=True)
         if options.only:
             break
         seed += 1

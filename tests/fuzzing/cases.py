@@ -18,6 +18,8 @@ from viewkeep.errors import ViewkeepError
 from .queries import Generator, Out, Relation
 from .tables import batch, declarations, fill, random_tables
 
+DIALECT = "duckdb"
+"""What cases are written in; other engines get a translation."""
 LARGEST = 2000
 """Rows a view may have: more would only be slow."""
 LONGEST = 800
@@ -118,10 +120,11 @@ def random_case(seed: int) -> Case:
     return Case(seed, tuple(setup), tuple(views), batches, frozenset(features))
 
 
-def run(case: Case) -> Outcome:
+def run(case: Case, url: str = "duckdb://") -> Outcome:
     outcome = Outcome()
-    with viewkeep.connect("duckdb://") as keeper:
-        keeper.sql("SET threads = 1")
+    with viewkeep.connect(url) as keeper:
+        if keeper.dialect == "duckdb":
+            keeper.sql("SET threads = 1")
         for statement in case.setup:
             _change(keeper, statement)
         made = _create(keeper, case, outcome)
@@ -143,8 +146,8 @@ def _create(keeper: viewkeep.Keeper, case: Case, outcome: Outcome) -> list[View]
         if outcome.failure:
             break
         try:
-            rows = keeper.query(f"SELECT COUNT(*) AS n FROM ({view.query})").to_pylist()[0]["n"]
-            keeper.query(view.query)
+            rows = keeper.query(f"SELECT COUNT(*) AS n FROM ({view.query}) AS q", DIALECT).to_pylist()[0]["n"]
+            keeper.query(view.query, DIALECT)
         except ViewkeepError:
             outcome.left_out += 1
             continue
@@ -152,7 +155,7 @@ def _create(keeper: viewkeep.Keeper, case: Case, outcome: Outcome) -> list[View]
             outcome.left_out += 1
             continue
         try:
-            keeper.sql(view.ddl)
+            keeper.sql(view.ddl, DIALECT)
         except Exception as error:
             outcome.failure = Failure(_kind(error, "create"), str(error), view.name)
         else:
@@ -164,7 +167,7 @@ def _create(keeper: viewkeep.Keeper, case: Case, outcome: Outcome) -> list[View]
 def _change(keeper: viewkeep.Keeper, statement: str) -> None:
     """A statement that breaks a key changes nothing, and that is fine."""
     with contextlib.suppress(ViewkeepError):
-        keeper.sql(statement)
+        keeper.sql(statement, DIALECT)
 
 
 def _refresh(keeper: viewkeep.Keeper, views: list[View], outcome: Outcome, what: str, alone: bool) -> None:
@@ -187,7 +190,7 @@ def _reports(found: object) -> list[viewkeep.RefreshReport]:
 
 def _compare(keeper: viewkeep.Keeper, view: View, what: str) -> Failure | None:
     try:
-        expected = keeper.query(view.query)
+        expected = keeper.query(view.query, DIALECT)
     except ViewkeepError:
         return None  # the query itself fails on these rows
     try:

@@ -10,10 +10,10 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
-from .cases import Case, Failure, run
+from .cases import Case, Failure, Outcome
 
 
-def shrink(case: Case, failure: Failure, seconds: float = 120) -> Case:
+def shrink(case: Case, failure: Failure, seconds: float, run: Callable[[Case], Outcome]) -> Case:
     until = time.monotonic() + seconds
 
     def fails(candidate: Case) -> bool:
