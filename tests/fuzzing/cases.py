@@ -9,6 +9,7 @@ import contextlib
 import random
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import viewkeep
@@ -125,15 +126,13 @@ def run(case: Case, url: str = "duckdb://") -> Outcome:
     with viewkeep.connect(url) as keeper:
         if keeper.dialect == "duckdb":
             keeper.sql("SET threads = 1")
-        for statement in case.setup:
-            _change(keeper, statement)
+        _change_all(keeper, case.setup)
         made = _create(keeper, case, outcome)
         rng = random.Random(case.seed)
         for number, changes in enumerate(case.batches):
             if outcome.failure:
                 break
-            for statement in changes:
-                _change(keeper, statement)
+            _change_all(keeper, changes)
             lag = rng.random() < 0.2 and number + 1 < len(case.batches)
             asked = [v for v in made if rng.random() < 0.5] if lag else made
             _refresh(keeper, asked, outcome, f"batch {number}", alone=lag)
@@ -162,6 +161,19 @@ def _create(keeper: viewkeep.Keeper, case: Case, outcome: Outcome) -> list[View]
             made.append(view)
             outcome.failure = _compare(keeper, view, "at creation")
     return made
+
+
+def _change_all(keeper: viewkeep.Keeper, statements: Sequence[str]) -> None:
+    """One after the other; on a lake, where each is a commit, rows of one table that follow each other at once."""
+    together: list[str] = []
+    for statement in statements:
+        start, values, row = statement.partition(" VALUES ")
+        if keeper.dialect == "duckdb" or not values or not together or not together[-1].startswith(start + values):
+            together.append(statement)
+        else:
+            together[-1] += f", {row}"
+    for statement in together:
+        _change(keeper, statement)
 
 
 def _change(keeper: viewkeep.Keeper, statement: str) -> None:

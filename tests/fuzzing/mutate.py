@@ -202,21 +202,10 @@ def survives(mutation: Mutation, seconds: float) -> bool:
         path.write_text(mutation.apply(path.read_text()))
         env = {**os.environ, "PYTHONPATH": f"{folder}/src{os.pathsep}{ROOT / 'tests'}", "PYTHONDONTWRITEBYTECODE": "1"}
         quiet = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow and not spark"]
+        fuzz = [sys.executable, "-m", "fuzzing", "--failures", "1", "--shrink", "0"]
         attempts = (
             [*quiet, str(ROOT / "tests" / "test_fuzz.py"), "-k", "script"],
-            [
-                sys.executable,
-                "-m",
-                "fuzzing",
-                "--failures",
-                "1",
-                "--shrink",
-                "0",
-                "--seed",
-                "1",
-                "--minutes",
-                str(seconds / 60),
-            ],
+            [*fuzz, "--seed", "1", "--minutes", str(seconds / 60)],
             [*quiet, *(str(ROOT / "tests" / t) for t in TESTS)],
         )
         return not any(subprocess.run(a, env=env, cwd=ROOT, capture_output=True).returncode for a in attempts)
