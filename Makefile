@@ -3,7 +3,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fast check golden bench bench-spark clean long
+.PHONY: help setup demo test fast check golden bench bench-spark fuzz mutate clean long
 
 help: ## show what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -43,6 +43,13 @@ bench: $(STAMP) ## refresh against recompute on DuckDB, in one run (several minu
 
 bench-spark: $(STAMP) ## refresh against recompute on Spark and Delta tables, in one run (about an hour)
 	@$(BIN)/python -m bench spark
+
+MINUTES ?= 120
+fuzz: $(STAMP) ## random views under random changes for hours (MINUTES=…); each that fails is printed small
+	@PYTHONPATH=tests $(BIN)/python -m fuzzing --minutes $(MINUTES)
+
+mutate: $(STAMP) ## wrong delta rules on purpose, one at a time: which of them does no test notice?
+	@PYTHONPATH=tests $(BIN)/python -m fuzzing.mutate
 
 clean: ## remove the environment and caches
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -578,13 +578,20 @@ def bag(rows: Iterable[Row]) -> Counter[Row]:
     return Counter(identity(r) for r in rows)
 
 
-def bag_difference(left: list[Row], right: list[Row]) -> tuple[list[Row], list[Row]]:
-    """What each of two bags has more than the other; floats are equal within a relative 1e-9."""
+def bag_difference(left: list[Row], right: list[Row], absolute: float = 0.0) -> tuple[list[Row], list[Row]]:
+    """What each of two bags has more than the other; floats are equal within a relative 1e-9, or `absolute`."""
     a, b = bag(left), bag(right)
     missing, extra = list((a - b).elements()), list((b - a).elements())
     unmatched = []
     for row in missing:
-        at = next((i for i, other in enumerate(extra) if all(map(_close, row, other))), None)
+        at = next(
+            (
+                i
+                for i, other in enumerate(extra)
+                if all(_close(a, b, absolute) for a, b in zip(row, other, strict=True))
+            ),
+            None,
+        )
         if at is None:
             unmatched.append(row)
         else:
@@ -592,12 +599,12 @@ def bag_difference(left: list[Row], right: list[Row]) -> tuple[list[Row], list[R
     return unmatched, extra
 
 
-def _close(a: Any, b: Any) -> bool:
+def _close(a: Any, b: Any, absolute: float) -> bool:
     if a == b:
         return True
     if a == "NaN" or b == "NaN" or a[0] != "float" or b[0] != "float":
         return False
-    return math.isclose(a[1], b[1], rel_tol=TOLERANCE)
+    return math.isclose(a[1], b[1], rel_tol=TOLERANCE, abs_tol=absolute)
 
 
 def assert_same_bag(found: list[Row], expected: list[Row], what: str = "") -> None:

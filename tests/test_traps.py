@@ -418,3 +418,19 @@ def test_weights_larger_than_one(keeper: viewkeep.Keeper) -> None:
         assert_view_equals_query(keeper, "v", query)
         assert_view_equals_query(keeper, "rows", "SELECT a FROM t")
     assert rows_of(keeper.query("SELECT * FROM v")) == [(1, 2)]
+
+
+def test_what_is_nested_too_deeply_is_recomputed() -> None:
+    """The engine refuses a statement that is nested too deeply; the view is kept right, and says why."""
+    query = "SELECT k FROM t"
+    for i in range(4):
+        query = f"SELECT p.k FROM ({query}) p LEFT JOIN u AS u{i} ON u{i}.k = p.k WHERE u{i}.k IS NULL OR p.k > {i}"
+    with viewkeep.connect("duckdb://") as keeper:
+        keeper.sql("CREATE TABLE t (k INT); CREATE TABLE u (k INT)")
+        keeper.sql("INSERT INTO t VALUES (1), (2); INSERT INTO u VALUES (2)")
+        keeper.sql(f"CREATE MATERIALIZED VIEW v WITH (policy = 'incremental') AS {query}")
+        keeper.sql("INSERT INTO t VALUES (3); DELETE FROM u; INSERT INTO u VALUES (1)")
+        keeper.sql("SET max_expression_depth TO 120")
+        report = keeper.refresh("v")
+        assert (report.strategy, "nested deeper" in report.reason) == ("recompute", True)
+        assert_view_equals_query(keeper, "v", query)

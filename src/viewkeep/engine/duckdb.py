@@ -107,6 +107,9 @@ class DuckDBEngine:
             cause = cause.__cause__
         return cause is not None
 
+    def is_too_deep(self, error: BaseException) -> bool:
+        return isinstance(error.__cause__, duckdb.BinderException) and "expression depth" in str(error.__cause__)
+
     def is_data_error(self, error: BaseException) -> bool:
         kinds = (duckdb.OutOfRangeException, duckdb.ConversionException, duckdb.InvalidInputException)
         return isinstance(error.__cause__, kinds)

@@ -52,6 +52,10 @@ class Engine(Protocol):
         """Whether a transaction lost against another one and may simply be tried again."""
         ...
 
+    def is_too_deep(self, error: BaseException) -> bool:
+        """Whether a statement was refused because it is nested too deeply, however right it is."""
+        ...
+
     def is_data_error(self, error: BaseException) -> bool:
         """Whether a value did not fit. A delta may meet one where the result does not: a row that came
         and went, a sum whose change is larger than itself."""

@@ -78,7 +78,7 @@ def conjoin(parts: Iterable[Scalar]) -> Scalar | None:
 
 def null_safe_equal(left: Scalar, right: Scalar) -> Scalar:
     """Equality where SQL groups: NULL equals NULL."""
-    return exp.NullSafeEQ(this=left.copy(), expression=right.copy())
+    return exp.NullSafeEQ(this=operand(left), expression=operand(right))
 
 
 def window_function(window: exp.Expr) -> exp.Expr:
@@ -97,7 +97,7 @@ def operand(scalar: Scalar) -> Scalar:
     '("a" = "b") IS NULL'
     """
     simple = isinstance(scalar, exp.Column | exp.Literal | exp.Func | exp.Paren | exp.Null | exp.Boolean | exp.Tuple)
-    return scalar.copy() if simple and not isinstance(scalar, exp.Connector) else exp.paren(scalar)
+    return scalar.copy() if simple and not isinstance(scalar, exp.Binary) else exp.paren(scalar)
 
 
 ERROR = "error"

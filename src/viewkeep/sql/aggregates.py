@@ -41,8 +41,15 @@ def contains_aggregate(scalar: exp.Expr) -> bool:
 
 
 def columns_in_aggregates(scalar: exp.Expr) -> frozenset[str]:
-    """The columns that are read inside an aggregate call."""
-    return frozenset().union(*(columns_of(call) for call in aggregate_calls(scalar)))
+    """The columns that are read inside an aggregate call, or by the FILTER and WITHIN GROUP around it."""
+    return frozenset().union(*(columns_of(whole_call(call)) for call in aggregate_calls(scalar)))
+
+
+def whole_call(call: exp.Expr) -> exp.Expr:
+    """The call with the FILTER and WITHIN GROUP around it."""
+    while isinstance(call.parent, exp.Filter | exp.WithinGroup) and call.parent.this is call:
+        call = call.parent
+    return call
 
 
 class AggregateCollector:

@@ -20,7 +20,7 @@ from viewkeep.plan.ties import break_ties
 from viewkeep.sql.aggregates import AggregateCollector, columns_in_aggregates, contains_aggregate
 from viewkeep.sql.determinism import check_deterministic
 from viewkeep.sql.grouping_sets import GroupingSets, listed_sets
-from viewkeep.sql.ordering import arrange, cut_of, first_of_each, order_of, output_index, without_limit
+from viewkeep.sql.ordering import arrange, by_all, cut_of, first_of_each, order_of, output_index, without_limit
 from viewkeep.sql.parse import parse_one, position_of
 from viewkeep.sql.scope import Relation, Scope
 from viewkeep.sql.series import NOT_YET, SEVERAL_ROWS, SeriesCollector
@@ -91,7 +91,10 @@ def _arranged(tree: exp.Expr, built: Built, env: Env, top: bool) -> Built:
             return column(node.fields[at].id)
         return scalar.copy().transform(lambda e: column(scope.resolve(e)) if isinstance(e, exp.Column) else e)
 
-    orders = [order_of(item, bind(item.this)) for item in order.expressions]
+    orders: list[Order] = []
+    for item in order.expressions:
+        scalars = [column(f.id) for f in node.fields] if by_all(item) else [bind(item.this)]
+        orders += [order_of(item, s) for s in scalars]
     return arrange(node, orders, cut, node.fields, env.fresh), names
 
 
@@ -386,7 +389,7 @@ class _Select:
             return []
         items: list[tuple[exp.Expr, Scalar]] = []
         for item in order.expressions:
-            if isinstance(item.this, exp.Column) and item.this.name.upper() == "ALL" and not item.this.table:
+            if by_all(item):
                 items += [(item, s) for s in scalars]
                 continue
             at = output_index(item.this, names)

@@ -18,7 +18,7 @@ from viewkeep.catalog import TYPE_SPELLING
 from viewkeep.errors import SqlError
 from viewkeep.plan.nodes import Field, Fresh, Join, Named, Node, Project, Union, Values
 from viewkeep.plan.scalars import Scalar, column, integer
-from viewkeep.sql.aggregates import aggregate_calls
+from viewkeep.sql.aggregates import aggregate_calls, whole_call
 from viewkeep.sql.parse import position_of
 
 _TYPES = {"duckdb": ("BIGINT", "BIGINT"), "postgres": ("INT", "INT"), "spark": ("TINYINT", "BIGINT")}
@@ -97,9 +97,10 @@ class GroupingSets:
             guard = here
             rows = Project(copies, (*outputs, Named(here, integer(1))))
             nothing = [_null(f.type) for f in rows.fields]
-            nothing[len(passed)] = integer(self.sets.index(()))
+            totals = [i for i, keys in enumerate(self.sets) if not keys]
+            there = tuple((*nothing[: len(passed)], integer(i), *nothing[len(passed) + 1 :]) for i in totals)
             fields = tuple(Field(fresh(f.id.rsplit("_", 1)[0]), f.type) for f in rows.fields)
-            rows = Union((rows, Values((tuple(nothing),), fields)), rows.fields)
+            rows = Union((rows, Values(there, fields)), rows.fields)
         return Expanded(self, rows, number, {k: column(n.field.id) for k, n in keys.items()}, guard)
 
     def _where_grouped(self, key: Scalar, number: Field) -> Scalar:
@@ -130,7 +131,7 @@ class Expanded:
             if isinstance(call, exp.Grouping | exp.GroupingId):
                 call.replace(self._grouping(call))
             elif self.guard is not None:
-                _unfiltered(call).replace(self._guarded(_unfiltered(call), self.guard))
+                whole_call(call).replace(self._guarded(whole_call(call), self.guard))
         found = copy.this
         assert isinstance(found, exp.Expr)
         return found
@@ -159,10 +160,3 @@ class Expanded:
 def _null(type_: str) -> Scalar:
     """Of the column's type: PostgreSQL takes a bare one for text. A bare DECIMAL says exact, not how wide."""
     return exp.Null() if type_ in ("UNKNOWN", "DECIMAL") else exp.cast(exp.Null(), type_, dialect=TYPE_SPELLING)
-
-
-def _unfiltered(call: exp.Expr) -> exp.Expr:
-    """The call with the FILTER and WITHIN GROUP around it."""
-    while isinstance(call.parent, exp.Filter | exp.WithinGroup) and call.parent.this is call:
-        call = call.parent
-    return call

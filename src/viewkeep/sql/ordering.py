@@ -63,6 +63,11 @@ def order_of(item: exp.Expr, scalar: Scalar) -> Order:
     return Order(scalar, bool(item.args.get("desc")), bool(item.args.get("nulls_first")))
 
 
+def by_all(item: exp.Expr) -> bool:
+    """ORDER BY ALL: every output column, from left to right."""
+    return isinstance(item.this, exp.Var) and item.this.name.upper() == "ALL"
+
+
 def output_index(scalar: exp.Expr, names: list[str]) -> int | None:
     """The output column that an ordinal or a bare name means."""
     if isinstance(scalar, exp.Literal) and not scalar.is_string:

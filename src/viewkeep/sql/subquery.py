@@ -151,8 +151,13 @@ def zero_counts(node: Node) -> dict[str, Scalar]:
     """What counts give where an aggregate without GROUP BY finds no row: 0, where all others give NULL."""
     if not isinstance(node, Aggregate):
         return {}
-    counts = [c.field.id for c in node.calls if isinstance(c.scalar, exp.Count | exp.CountIf | exp.ApproxDistinct)]
+    kinds = (exp.Count, exp.CountIf, exp.ApproxDistinct, exp.RegrCount)
+    counts = [c.field.id for c in node.calls if isinstance(_unfiltered(c.scalar), kinds)]
     return {i: exp.Coalesce(this=column(i), expressions=[integer(0)]) for i in counts}
+
+
+def _unfiltered(call: Scalar) -> Scalar:
+    return call.this if isinstance(call, exp.Filter) else call
 
 
 # ---------------------------------------------------------------------- what becomes of a subquery

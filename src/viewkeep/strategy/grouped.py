@@ -32,7 +32,7 @@ from viewkeep.plan.nodes import (
     Union,
     types_of,
 )
-from viewkeep.plan.scalars import Scalar, column, conjoin, integer, is_decimal, is_narrow, null_safe_equal
+from viewkeep.plan.scalars import Scalar, column, conjoin, integer, is_decimal, is_narrow, null_safe_equal, operand
 from viewkeep.strategy import names
 from viewkeep.strategy.components import Component, Rule, from_rows
 from viewkeep.strategy.layout import GroupLayout
@@ -82,7 +82,7 @@ def signed(component: Component, change: Weighted, fresh: Fresh) -> tuple[list[N
     """A counter's change: what came in minus what went out. Only what surely has room is multiplied by the weight."""
     weight, argument = change.weight_scalar, component.argument
     if isinstance(component.call, exp.Count):
-        present = exp.Not(this=exp.Is(this=argument.copy(), expression=exp.Null()))
+        present = exp.Not(this=exp.Is(this=operand(argument), expression=exp.Null()))
         field = Field(fresh("n"), "BIGINT")
         counted = exp.Case(ifs=[exp.If(this=present, true=weight)], default=integer(0))
         return [Named(field, exp.Sum(this=counted))], _zero(column(field.id))

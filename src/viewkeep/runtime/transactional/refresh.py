@@ -342,6 +342,9 @@ class Refresher:
             if self.engine.is_data_error(error):
                 reason = f"the changes hold a value that does not fit ({error.fact}), the tables perhaps not"
                 raise _StartOver(record.name.folded, reason, logged=shape is not None) from error
+            if shape is not None and self.engine.is_too_deep(error):
+                reason = "its incremental statements are nested deeper than the engine allows (max_expression_depth)"
+                raise _StartOver(record.name.folded, reason) from error
             raise self._failed(record, error) from error
 
     def _replace(self, run: _Run, record: ViewRecord, compiled: CompiledView) -> tuple[int, int]:

@@ -1,0 +1,36 @@
+-- Windows by partition, of all rows, on top of one another, below a join by another key.
+-- seed 1
+CREATE TABLE a (k INTEGER, v INTEGER, s TEXT, d DECIMAL(10,2));
+CREATE TABLE b (k INTEGER PRIMARY KEY, v INTEGER, s TEXT);
+CREATE TABLE c (k INTEGER, w INTEGER);
+INSERT INTO a VALUES (1, 2, 'x', 1.5), (1, 2, 'x', 1.5), (2, NULL, 'y', 2.5), (NULL, 3, NULL, NULL), (5, 1, 'z', 3);
+INSERT INTO b VALUES (1, 1, 'x'), (2, NULL, 'y'), (3, 3, NULL);
+INSERT INTO c VALUES (1, 1), (1, NULL), (NULL, 2), (4, 4);
+CREATE MATERIALIZED VIEW v0 WITH (policy = 'incremental') AS SELECT s, k, SUM(v) OVER (PARTITION BY s) AS t, RANK() OVER (PARTITION BY s ORDER BY v) AS r FROM a;
+CREATE MATERIALIZED VIEW v1 WITH (policy = 'incremental') AS SELECT s, k, COUNT(*) OVER (PARTITION BY s, k) AS t, COUNT(*) OVER (PARTITION BY s) AS r FROM a;
+CREATE MATERIALIZED VIEW v2 WITH (policy = 'incremental') AS SELECT k, RANK() OVER (ORDER BY v) AS r FROM a;
+CREATE MATERIALIZED VIEW v3 WITH (policy = 'incremental') AS SELECT b.k, x.s, x.n FROM b JOIN (SELECT s, k, COUNT(*) OVER (PARTITION BY s) AS n FROM a) x ON b.k = x.k;
+CREATE MATERIALIZED VIEW v4 WITH (policy = 'incremental') AS SELECT b.k, x.s, x.n FROM b LEFT JOIN (SELECT s, k, COUNT(*) OVER (PARTITION BY s) AS n FROM a) x ON b.k = x.k;
+CREATE MATERIALIZED VIEW v5 WITH (policy = 'incremental') AS SELECT n, COUNT(*) AS m FROM (SELECT k, COUNT(*) OVER (PARTITION BY s) AS n FROM a) x GROUP BY n;
+CREATE MATERIALIZED VIEW v6 WITH (policy = 'incremental') AS SELECT m, t FROM (SELECT n AS m, COUNT(*) OVER (PARTITION BY n) AS t FROM (SELECT k, COUNT(*) OVER (PARTITION BY s) AS n FROM a) x) y;
+INSERT INTO c VALUES (5, 3), (1, 1);
+DELETE FROM a WHERE k = 1;
+-- refresh
+INSERT INTO a VALUES (1, 2, 'x', 1), (4, 4, 'x', 2), (3, 1, 'x', -1);
+DELETE FROM b WHERE k = 3;
+-- refresh
+UPDATE b SET v = 2;
+UPDATE a SET k = NULL WHERE k = 5;
+INSERT INTO b VALUES (5, NULL, 'z');
+-- refresh
+DELETE FROM c;
+-- refresh
+INSERT INTO c VALUES (1, 1), (NULL, NULL), (2, 2);
+DELETE FROM a;
+-- refresh
+DELETE FROM b;
+INSERT INTO a VALUES (1, 2, 'x', 1), (1, 2, 'x', 1), (2, NULL, NULL, 2);
+-- refresh
+INSERT INTO b VALUES (1, 1, 'x');
+DELETE FROM a WHERE k = 2;
+-- refresh
