@@ -48,7 +48,7 @@ def make_engine(name: str, folder: Path) -> Engine:
     return Engine(name, folder)
 
 
-@pytest.fixture(params=["duckdb", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.fixture(params=["duckdb", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])])
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Engine:
     """For tests that hold on every engine."""
     return make_engine(request.param, tmp_path)

@@ -144,7 +144,7 @@ def test_the_steps_write_and_commit_as_often_as_is_tested(prepared: Path, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "point", [p if p % 2 else pytest.param(p, marks=pytest.mark.slow) for p in range(1, CALLS + 1)]
+    "point", [p if p % 5 == 1 else pytest.param(p, marks=pytest.mark.slow) for p in range(1, CALLS + 1)]
 )
 def test_a_crash_before_each_write_and_commit(
     prepared: Path, tmp_path: Path, point: int, monkeypatch: pytest.MonkeyPatch
@@ -168,7 +168,7 @@ def test_a_crash_before_each_write_and_commit(
     check_after_crash(folder, f"before call {point}")
 
 
-@pytest.mark.parametrize("point", KILLED_AT)
+@pytest.mark.parametrize("point", [p if p in (3, 13) else pytest.param(p, marks=pytest.mark.slow) for p in KILLED_AT])
 def test_a_process_killed_at_a_write_or_commit(prepared: Path, tmp_path: Path, point: int) -> None:
     folder = tmp_path / "lake"
     shutil.copytree(prepared, folder)

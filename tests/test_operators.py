@@ -1113,6 +1113,7 @@ def as_if_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maintenance, "SMALL", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("part", range(PARTS))

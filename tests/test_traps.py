@@ -20,7 +20,9 @@ def keeper(engine: Engine) -> Iterator[viewkeep.Keeper]:
 
 duckdb_only = pytest.mark.parametrize("engine", ["duckdb"], indirect=True)
 spark_only = pytest.mark.parametrize(
-    "engine", [pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.timeout(900)])], indirect=True
+    "engine",
+    [pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)])],
+    indirect=True,
 )
 
 

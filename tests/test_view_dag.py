@@ -135,6 +135,7 @@ def test_children_may_lag_behind(parent: str) -> None:
         check_all(keeper, parent, "at the end")
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 @by_parent
