@@ -18,7 +18,7 @@ from support import assert_view_equals_query
 
 pytest.importorskip("pyspark", reason="Spark is not installed")
 deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed")
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 QUERIES = {
     "totals": "SELECT customer, COUNT(*) AS n, SUM(amount) AS total, MAX(id) AS last FROM orders GROUP BY customer",

@@ -16,7 +16,7 @@ from support import Row, rows_of
 
 pytest.importorskip("pyspark", reason="Spark is not installed")
 pytest.importorskip("deltalake", reason="deltalake is not installed")
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 ROWS = "VALUES (1, 10, 'a'), (2, 20, 'b'), (2, 20, 'b'), (3, NULL, NULL), (4, 40, 'a')"
