@@ -15,6 +15,9 @@ from viewkeep.strategy import names
 from viewkeep.strategy.logged import this_version
 from viewkeep.strategy.program import Append, Clear, DeleteMatching, DropEmpty, MergeAdd, Program, Stage, Step, TakeOut
 
+AVERAGE_DECIMALS = frozenset({"spark"})
+"""Dialects in which AVG of decimals is a decimal."""
+
 
 @dataclass(frozen=True, slots=True)
 class Statement:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from viewkeep.catalog import Catalog, TableName
-from viewkeep.emit.statements import Statement, program_sql
+from viewkeep.emit.statements import AVERAGE_DECIMALS, Statement, program_sql
 from viewkeep.errors import UnsupportedError
 from viewkeep.incremental.foreign_keys import edges_of, violations
 from viewkeep.incremental.weighted import Edge
@@ -157,7 +157,7 @@ def compile_view(
     if output:
         query = Query(query.root, output)
     fresh = Fresh(FIRST_GENERATED)
-    layout = layout_of(view, query, catalog, fresh, dialect)
+    layout = layout_of(view, query, catalog, fresh, dialect in AVERAGE_DECIMALS)
     compiled = CompiledView(view, text, layout, query, None, sources(query.root), fresh)
     if not compiled.sources:
         raise UnsupportedError("the query reads no table")

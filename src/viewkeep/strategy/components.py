@@ -60,7 +60,8 @@ class State:
         return all(c.rule is Rule.ADD for c in self.components)
 
 
-def state_of(aggregate: Aggregate, fresh: Fresh, dialect: str) -> State:
+def state_of(aggregate: Aggregate, fresh: Fresh, decimal_average: bool) -> State:
+    """`decimal_average`: the engine's AVG of decimals is a decimal, not a double."""
     types = types_of(aggregate.input)
     components: list[Component] = []
 
@@ -85,14 +86,13 @@ def state_of(aggregate: Aggregate, fresh: Fresh, dialect: str) -> State:
                 return _unless_empty(count, component(call, Rule.ADD))
             case exp.Sum() if plain:
                 return component(call, Rule.EXTEND_SUM)
-            case exp.Avg() if plain and dialect == "spark" and _rounds(argument, types):
+            case exp.Avg() if plain and decimal_average and _rounds(argument, types):
                 return component(call, Rule.RECOMPUTE)
             case exp.Avg() if plain:
                 rule = Rule.ADD if is_exact(argument, types) else Rule.EXTEND_SUM
                 count = component(exp.Count(this=argument.copy()), Rule.ADD, "BIGINT")
                 total = component(exp.Sum(this=argument.copy()), rule)
-                # Spark's average of decimals is a decimal.
-                exact = dialect == "spark" and rule is Rule.ADD
+                exact = decimal_average and rule is Rule.ADD
                 divided = total if exact else exp.cast(total, "DOUBLE")
                 ratio = exp.Div(this=divided, expression=count.copy(), typed=False, safe=False)
                 return _unless_empty(count, ratio)
@@ -108,11 +108,11 @@ def state_of(aggregate: Aggregate, fresh: Fresh, dialect: str) -> State:
 
 
 _QUOTIENT_DIGITS = 18
-"""The widest decimals whose sum Spark divides by a count without rounding digits away that its average has."""
+"""The widest decimals whose sum is divided by a count without rounding digits away that the average has."""
 
 
 def _rounds(argument: Scalar, types: Mapping[str, str]) -> bool:
-    """Whether sum / count has fewer digits on Spark than its own average: then only that will do."""
+    """Whether sum / count has fewer digits than the engine's own average: then only that will do."""
     if is_whole(argument, types) or not is_exact(argument, types):
         return False
     declared = types[argument.name] if isinstance(argument, exp.Column) else ""

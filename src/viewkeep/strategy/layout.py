@@ -102,17 +102,23 @@ class GroupLayout(Layout):
         return self.stored[len(self.aggregate.keys) :]
 
 
-def layout_of(view: TableName, query: Query, catalog: Catalog, fresh: Fresh, dialect: str) -> BagLayout | GroupLayout:
+def layout_of(
+    view: TableName, query: Query, catalog: Catalog, fresh: Fresh, decimal_average: bool
+) -> BagLayout | GroupLayout:
     for name in query.names:
         if name.lower().startswith(names.RESERVED):
             raise SqlError(f"column name {name!r} is reserved for viewkeep", hint="give it an alias with AS")
     top = _core(query.root)
-    return _groups(view, query, top, fresh, dialect) if isinstance(top, Aggregate) else _rows(view, query, top, catalog)
+    return (
+        _groups(view, query, top, fresh, decimal_average)
+        if isinstance(top, Aggregate)
+        else _rows(view, query, top, catalog)
+    )
 
 
-def _groups(view: TableName, query: Query, top: Aggregate, fresh: Fresh, dialect: str) -> GroupLayout:
+def _groups(view: TableName, query: Query, top: Aggregate, fresh: Fresh, decimal_average: bool) -> GroupLayout:
     core = replace(top, input=reproducible(top.input))
-    state = state_of(core, fresh, dialect)
+    state = state_of(core, fresh, decimal_average)
     raw, stored = from_rows(core, state)
     contents = Project(raw, stored)
     fields = contents.fields
