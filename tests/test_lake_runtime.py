@@ -202,10 +202,11 @@ def jobs_of(action: Callable[[], Any]) -> int:
     """Jobs that Spark itself counts, whatever group they are in."""
     from pyspark import SparkContext
 
-    store = SparkContext._active_spark_context._jsc.sc().statusStore()
-    before = store.jobsList(None).size()
+    # The status store forgets old jobs; the scheduler's counter only grows.
+    scheduler = SparkContext._active_spark_context._jsc.sc().dagScheduler()
+    before = scheduler.numTotalJobs()
     action()
-    return int(store.jobsList(None).size() - before)
+    return int(scheduler.numTotalJobs() - before)
 
 
 def test_an_unchanged_view_starts_no_job(keeper: viewkeep.Keeper) -> None:
