@@ -36,6 +36,16 @@ class Pending:
         return self.rows - (rows_before + self.inserted - self.deleted)
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What is waiting, as one snapshot shows it."""
+
+    pending: dict[str, Pending]
+    triggers: int
+    version: int
+    """What the clock shows."""
+
+
 class Capture:
     def __init__(self, engine: Engine, store: Store) -> None:
         self.engine, self.store = engine, store
@@ -82,11 +92,14 @@ class Capture:
         return int(self.engine.execute(f"SELECT COUNT(*) FROM {self._sql(name)}")[0][0])
 
     def pending(self, name: TableName) -> Pending:
-        return self.all_pending([name])[0][name.folded]
+        return self.look([name]).pending[name.folded]
 
-    def all_pending(self, tables: Sequence[TableName]) -> tuple[dict[str, Pending], int]:
-        """Unsealed changes of several tables, and how many triggers there are, in one statement."""
-        looks = ["SELECT -1, COUNT(*), 0, 0 FROM duckdb_triggers() WHERE STARTS_WITH(trigger_name, '_vk_')"]
+    def look(self, tables: Sequence[TableName]) -> Look:
+        """Unsealed changes of several tables, how many triggers there are and the clock, in one statement."""
+        looks = [
+            "SELECT -1, COUNT(*), (SELECT version FROM _viewkeep.clock), 0 "
+            "FROM duckdb_triggers() WHERE STARTS_WITH(trigger_name, '_vk_')"
+        ]
         # Every weight is 1 or -1, so a count and a sum say as much as two counts with a condition, and are faster.
         looks += [
             f"SELECT {number}, COUNT(*), COALESCE(SUM(_vk_weight), 0), "
@@ -98,7 +111,8 @@ class Capture:
         for number, name in enumerate(tables):
             changes, net, rows = (int(value) for value in found[number])
             pending[name.folded] = Pending((changes + net) // 2, (changes - net) // 2, rows)
-        return pending, found[-1][0]
+        triggers, version, _ = found[-1]
+        return Look(pending, int(triggers), int(version))
 
     def sealed_counts(self, name: TableName, after: int) -> tuple[int, int]:
         """Inserted and deleted rows that were sealed after a version."""

@@ -25,7 +25,7 @@ from viewkeep.runtime.compiled import CompiledView
 from viewkeep.runtime.database import NotAsThought
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import RefreshReport
-from viewkeep.runtime.transactional.capture import TRIGGERS, Pending
+from viewkeep.runtime.transactional.capture import TRIGGERS, Look, Pending
 from viewkeep.runtime.transactional.store import LOST, Books, SourceRecord
 from viewkeep.strategy import names
 from viewkeep.strategy.choose import Situation, choose, with_foreign_keys
@@ -133,29 +133,37 @@ class Refresher:
 
     def _look(self, order: list[ViewRecord]) -> _Run:
         """Count what is waiting, and notice what capture did not see."""
-        books = self.store.books()
+        books, look = self._count(order)
         positions = {view: dict(p) for view, p in books.positions.items()}
-        run = _Run(self.records, dict(books.sources), positions, {}, {}, books.version, dict(books.rows))
-        wanted = {s.folded: s for record in order for s in record.sources if s.folded in run.sources}
+        run = _Run(self.records, dict(books.sources), positions, look.pending, {}, books.version, dict(books.rows))
         if {k: v.created for k, v in books.views.items()} != {k: v.created for k, v in self.records.items()}:
             raise NotAsThought("another connection made, replaced or dropped a view", hint="try again")
-        try:
-            run.pending, triggers = self.capture.all_pending(list(wanted.values()))
-        except EngineError as error:  # a table is gone, or is a view now
-            self._doubt(error)
-            raise
-        if triggers < TRIGGERS * len(run.sources):
+        if look.triggers < TRIGGERS * len(run.sources):
             self._doubt()
-        for folded, name in wanted.items():
-            pending, record = run.pending[folded], run.sources[folded]
+        for folded, pending in run.pending.items():
+            record = run.sources[folded]
             if any(record.version > p[folded] for p in run.positions.values() if folded in p):
                 run.backlog.add(folded)
             if unseen := pending.unexplained(record.row_count):
                 run.lost[folded] = (
-                    f"table {str(name)!r} has {abs(unseen):,} {'more' if unseen > 0 else 'fewer'} rows than its "
+                    f"table {str(record.name)!r} has {abs(unseen):,} {'more' if unseen > 0 else 'fewer'} rows than its "
                     "captured changes explain: something bypassed capture"
                 )
         return run
+
+    def _count(self, order: list[ViewRecord]) -> tuple[Books, Look]:
+        """The bookkeeping and what is waiting. What was remembered is tried first: mostly it still holds."""
+        books = self.store.last_books()
+        while True:
+            wanted = {s.folded: s for record in order for s in record.sources if s.folded in books.sources}
+            try:
+                look = self.capture.look(list(wanted.values()))
+            except EngineError as error:  # a table is gone, or is a view now
+                self._doubt(error)
+                raise
+            if look.version == books.version:
+                return books, look
+            books = self.store.books()
 
     def _doubt(self, cause: EngineError | None = None) -> None:
         """A table was dropped, perhaps made again: look at each captured one, unless that was just done."""

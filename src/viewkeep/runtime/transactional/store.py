@@ -66,6 +66,13 @@ class Store:
         version = self.version()
         if self._books is not None and self._books.version == version:
             return self._books
+        return self._read(version)
+
+    def last_books(self) -> Books:
+        """The bookkeeping as it was last seen: holds only if the clock still shows its version."""
+        return self._books or self._read(self.version())
+
+    def _read(self, version: int) -> Books:
         found = Books(version, self.views(), self.sources(), self.positions())
         self._books = None if self.engine.users_transaction else found
         return found
