@@ -16,6 +16,7 @@ import pytest
 import viewkeep
 from support import assert_view_equals_query, rows_of
 from viewkeep.engine.duckdb import DuckDBEngine
+from viewkeep.errors import EngineError
 
 TOTAL = "SELECT g, SUM(x) AS s, COUNT(*) AS n FROM t GROUP BY g"
 
@@ -630,3 +631,14 @@ def test_a_refresh_of_an_unchanged_view_runs_no_program(
     monkeypatch.setattr(DuckDBEngine, "execute", spy)
     assert keeper.refresh("v").strategy == "unchanged"
     assert not [s for s in written if s.split()[0].upper() in ("INSERT", "DELETE", "UPDATE", "MERGE", "CREATE")]
+
+
+def test_a_failed_change_leaves_the_engine_as_it_was() -> None:
+    engine = DuckDBEngine("")
+    with pytest.raises(EngineError), engine.transaction(), engine.using_all_cores(100_000):
+        engine.execute("SELECT error('stop')")
+    assert not engine._splitting
+    with engine.transaction(), engine.using_all_cores(100_000):
+        assert engine._splitting
+        assert engine.execute("SELECT COUNT(*) FROM range(300000)") == [(300_000,)]
+    assert not engine._splitting

@@ -258,7 +258,8 @@ class Refresher:
                 record.strategy, frozenset(changed), lost_rows, partial(self._violated, compiled)
             )
             choice = with_foreign_keys(choice, shape, dropped)
-            inserted, deleted = self._execute(run, record, compiled, shape)
+            with self.engine.using_all_cores(sum(c.total for c in changed.values())):
+                inserted, deleted = self._execute(run, record, compiled, shape)
         run.done.add(folded)
         run.moved.add(folded)
         positions.update(dict.fromkeys(changes, version))
@@ -382,15 +383,17 @@ class Refresher:
         staged: list[TableName] = []
         if compiled.view.folded not in run.rows:
             run.rows[compiled.view.folded] = self.capture.count(backing)
-        rows = run.rows[compiled.view.folded]
+        rows, empty = run.rows[compiled.view.folded], 0
         for statement in statements:
+            if isinstance(statement.step, DropEmpty) and not empty:
+                continue
             answer = self.engine.execute(statement.sql, {names.RUN: run.version} if statement.stamped else ())
             count = answer[0][0] if answer and isinstance(answer[0][0], int) else 0
             match statement.step:
                 case MergeAdd():
                     # A group that was there is one row out and one in; how many are new shows in the count.
-                    new = self.capture.count(backing) - rows
-                    inserted, deleted = count, count - new
+                    now, empty = self._groups(backing)
+                    inserted, deleted = count, count - (now - rows)
                 case DropEmpty():
                     inserted -= count
                 case Append(target=target):
@@ -408,6 +411,13 @@ class Refresher:
             self.engine.execute(drop_temporary(name, self.dialect))
         run.rows[compiled.view.folded] = rows + inserted - deleted
         return inserted, deleted
+
+    def _groups(self, backing: TableName) -> tuple[int, int]:
+        """How many groups are stored, and how many of them have no row any more."""
+        now, empty = self.engine.execute(
+            f"SELECT COUNT(*), COUNT(*) FILTER (WHERE {names.ROWS} = 0) FROM {table_text(backing, self.dialect)}"
+        )[0]
+        return int(now), int(empty)
 
     def _check_removed(self, compiled: CompiledView, step: TakeOut, removed: int) -> None:
         """As many rows must have gone as the delta says; a key that is not one, or a change that
