@@ -218,7 +218,9 @@ def test_an_unchanged_view_starts_no_job(keeper: viewkeep.Keeper) -> None:
     assert [(r.strategy, r.jobs, r.rows_read) for r in reports] == [("unchanged", 0, 0)] * 3
     assert jobs_of(keeper.status) == 0
     assert jobs_of(lambda: keeper.history("v")) == 0
-    assert len(keeper.history("v")) == 1, "a refresh that does nothing leaves no trace"
+    assert [r.strategy for r in keeper.history("v")] == ["recompute", "unchanged"]
+    keeper.refresh()
+    assert len(keeper.history("v")) == 2, "that nothing changed is written down once"
 
 
 def test_the_jobs_of_a_small_refresh_are_few_and_counted(keeper: viewkeep.Keeper) -> None:

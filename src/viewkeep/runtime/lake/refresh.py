@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from viewkeep.runtime.lake.maintenance import Maintenance, Outcome, Reading, Sta
 from viewkeep.runtime.lake.sources import Sources
 from viewkeep.runtime.lake.stored import REPORT, StoredView, position_name, positions
 from viewkeep.runtime.records import ViewRecord
-from viewkeep.runtime.reports import RefreshReport, entry_of
+from viewkeep.runtime.reports import RefreshReport, entry_of, report_of
 from viewkeep.strategy.choose import Choice, Situation, choose, with_foreign_keys
 
 if TYPE_CHECKING:
@@ -76,10 +77,9 @@ class LakeRefresher:
         changed = {s: c for s, c in changes.items() if c.kind is not Kind.NOTHING}
         versions = {str(s): snapshot.version for s, snapshot in now.items()}
         if not changed and not lost and not full:
-            return RefreshReport(
-                str(record.name), "unchanged", "no source changed", versions=versions, version=stored.snapshot.version,
-                seconds=time.perf_counter() - began,
-            )  # fmt: skip
+            moved = any(since[s.folded] != snapshot.version for s, snapshot in now.items())
+            report = self._unchanged(stored, versions, _consumed(now) if moved else {})
+            return replace(report, seconds=time.perf_counter() - began)
         choice = self._choose(record, changed, now, lost, full)
         reading = Reading()
         choice, outcome = self._compute(stored, choice, changed, since, reading)
@@ -99,9 +99,28 @@ class LakeRefresher:
             self.spark.jobs - jobs,
             datetime.now(UTC),
         )
-        consumed = {position_name(s, snapshot): versions[str(s)] for s, snapshot in now.items()}
-        self._commit(stored, outcome, report, consumed)
+        self._commit(stored, outcome, report, _consumed(now))
         return replace(report, seconds=time.perf_counter() - began)
+
+    def _unchanged(self, stored: StoredView, versions: Mapping[str, int], consumed: Mapping[str, int]) -> RefreshReport:
+        """Nothing to do. That is written down once, and again when a source moved on without a change."""
+        report = RefreshReport(
+            str(stored.record.name),
+            "unchanged",
+            "no source changed",
+            versions=dict(versions),
+            version=stored.snapshot.version,
+            at=datetime.now(UTC),
+        )
+        last = self.format.info(stored.snapshot, REPORT)
+        if consumed or last is None or report_of(last).strategy != "unchanged":
+            # Whoever may not write, or was second, has still seen that nothing changed.
+            with suppress(CommitConflict, ViewkeepError, OSError):
+                version = self.format.commit(
+                    stored.snapshot, info={REPORT: entry_of(report)}, positions=consumed, moved=(0, 0)
+                )
+                return replace(report, version=version)
+        return report
 
     def _commit(self, stored: StoredView, outcome: Outcome, report: RefreshReport, consumed: Mapping[str, int]) -> None:
         try:
@@ -118,7 +137,7 @@ class LakeRefresher:
             outcome.discard(stored.snapshot.location)
             if isinstance(error, CommitConflict):
                 raise
-            raise _unchanged(stored.record, _told(stored, error)) from error
+            raise _as_it_was(stored.record, _told(stored, error)) from error
 
     def _changes(
         self, record: ViewRecord, now: Mapping[TableName, Snapshot], since: Mapping[str, int | None]
@@ -188,7 +207,7 @@ class LakeRefresher:
                 raise StartOver(
                     f"the changes hold a value that does not fit ({_told(stored, error).fact}), the tables perhaps not"
                 ) from error
-            raise _unchanged(record, _told(stored, error)) from error
+            raise _as_it_was(record, _told(stored, error)) from error
 
     def _recompute(self, stored: StoredView, reading: Reading) -> Outcome:
         frame = self.db.contents(stored.record, self.sources, reading.add)
@@ -196,11 +215,16 @@ class LakeRefresher:
         return Outcome(added, stored.snapshot.files, None, sum(f.rows for f in added), stored.snapshot.rows)
 
 
+def _consumed(now: Mapping[TableName, Snapshot]) -> dict[str, int]:
+    """How far a view is that has read these versions of its sources."""
+    return {position_name(source, snapshot): snapshot.version for source, snapshot in now.items()}
+
+
 def _told(stored: StoredView, error: ViewkeepError | OSError) -> ViewkeepError:
     return cannot_write(stored.snapshot.location, error) if isinstance(error, OSError) else error
 
 
-def _unchanged(record: ViewRecord, error: ViewkeepError) -> RefreshError:
+def _as_it_was(record: ViewRecord, error: ViewkeepError) -> RefreshError:
     return RefreshError(
         f"view {str(record.name)!r} could not be refreshed and is as it was: {error.fact}",
         hint=error.hint or "it still shows its last refresh",
