@@ -208,6 +208,16 @@ TABLES = {
             rows=14,
         ),
         Tab(
+            '"Odd-Names"',
+            (
+                Col("Group", "TEXT", one_of("g1", "G1", "g2", None)),
+                Col("select", "INTEGER", whole(0, 5)),
+                Col("order-by", "INTEGER", whole(0, 3)),
+                Col('quo"te', "TEXT", one_of("p", "q", None)),
+            ),
+            rows=14,
+        ),
+        Tab(
             "shop.stock",
             (Col("product", "INTEGER", whole(1, 6)), Col("count", "INTEGER", whole(0, 9))),
             rows=10,

@@ -1001,6 +1001,16 @@ CASES = (
         "quoted join",
         'SELECT a."Group", b."quo""te" AS "table" FROM "Mixed Case" a JOIN "Mixed Case" b ON a."select" = b."Order By"',
     ),
+    Case("odd names", 'SELECT "Group", "select" + 1 AS "plus-1", "quo""te" FROM "Odd-Names" WHERE "order-by" > 0'),
+    Case(
+        "odd group",
+        'SELECT "Group" AS "from", SUM("select") AS "Sum", MAX("order-by") AS "max" FROM "Odd-Names" m GROUP BY "Group"',
+    ),
+    Case(
+        "odd join",
+        'SELECT a."Group", b."quo""te" AS "table" FROM "Odd-Names" a JOIN "Odd-Names" b ON a."select" = b."order-by"',
+    ),
+    Case("odd case", 'SELECT "GROUP" AS g, COUNT(*) AS n FROM "odd-names" GROUP BY "group"', more=("Odd-Names",)),
     Case("other case", 'SELECT "GROUP" AS g, COUNT(*) AS n FROM "mixed case" GROUP BY "group"', more=("Mixed Case",)),
     Case(
         "schema",
@@ -1045,6 +1055,10 @@ def test_operator_under_each_batch(case: Case) -> None:
 
 # ---------------------------------------------------------------------- on Spark, many views in one warehouse
 NOT_SPARK = {
+    "quoted names": "blanks in the names of columns",
+    "quoted group": "blanks in the names of columns",
+    "quoted join": "blanks in the names of columns",
+    "other case": "blanks in the names of columns",
     "star except and replace": "* REPLACE",
     "set by name": "BY NAME",
     "grouping sets of join": "GROUPING of several columns",
