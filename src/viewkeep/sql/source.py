@@ -11,6 +11,7 @@ from viewkeep.catalog import Catalog, Kind, Table
 from viewkeep.errors import CatalogError, SqlError, UnsupportedError
 from viewkeep.plan.nodes import Field, Filter, Fresh, Join, JoinKind, Named, Node, Project, Scan, Values, types_of
 from viewkeep.plan.scalars import Scalar, column, columns_of, conjoin, conjuncts, operand
+from viewkeep.sql.clock import at_time
 from viewkeep.sql.determinism import check_deterministic
 from viewkeep.sql.parse import position_of
 from viewkeep.sql.references import definition_of
@@ -184,7 +185,7 @@ class Source:
         tree = definition_of(view, self.env.dialect)
         check_deterministic(tree)
         inner = replace(self.env, ctes={}, expanding=(*self.env.expanding, view.name.folded))
-        node, _ = self.env.build(tree, inner, None)
+        node, _ = self.env.build(at_time(tree), inner, None)
         return node, [c.name for c in view.columns]
 
     def _join(self, join: exp.Join) -> None:

@@ -17,9 +17,11 @@ from viewkeep.catalog import TableName
 from viewkeep.engine.spark import Spark, cannot_write
 from viewkeep.engine.table_format import Change, CommitConflict, Kind, LostHistory, Snapshot
 from viewkeep.errors import PolicyError, RefreshError, ViewkeepError
+from viewkeep.plan.clock import NOW, THEN
+from viewkeep.runtime.clock import to_micros
 from viewkeep.runtime.lake.maintenance import Maintenance, Outcome, Reading, StartOver, write_rows
 from viewkeep.runtime.lake.sources import Sources
-from viewkeep.runtime.lake.stored import REPORT, StoredView, position_name, positions
+from viewkeep.runtime.lake.stored import REPORT, TIME, StoredView, position_name, positions, time_of
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import RefreshReport, entry_of
 from viewkeep.strategy.choose import Choice, Situation, choose, with_foreign_keys
@@ -36,6 +38,8 @@ class LakeRefresher:
         self.spark: Spark = db.spark
         self.format = db.warehouse.format
         self.sources: Sources = db.sources()
+        self.now = db.clock()
+        """The time that all views of this run will show."""
 
     def run(self, order: list[ViewRecord], full: frozenset[str]) -> list[RefreshReport]:
         for record in order:  # every table at one version, before anything is computed
@@ -75,14 +79,20 @@ class LakeRefresher:
         lost = failed or lost
         changed = {s: c for s, c in changes.items() if c.kind is not Kind.NOTHING}
         versions = {str(s): snapshot.version for s, snapshot in now.items()}
-        if not changed and not lost and not full:
-            return RefreshReport(
-                str(record.name), "unchanged", "no source changed", versions=versions, version=stored.snapshot.version,
-                seconds=time.perf_counter() - began,
-            )  # fmt: skip
+        unchanged = RefreshReport(
+            str(record.name), "unchanged", "no source changed", versions=versions, version=stored.snapshot.version
+        )
+        idle = not changed and not lost and not full
+        if idle and not record.timed:
+            return replace(unchanged, seconds=time.perf_counter() - began)
+        self.db.check_zone(record)
         choice = self._choose(record, changed, now, lost, full)
         reading = Reading()
         choice, outcome = self._compute(stored, choice, changed, since, reading)
+        if idle and not outcome.inserted and not outcome.deleted:
+            outcome.discard(stored.snapshot.location)
+            reason = "no source changed, and no row has crossed a bound"
+            return replace(unchanged, reason=reason, seconds=time.perf_counter() - began)
         report = RefreshReport(
             str(record.name),
             choice.strategy,
@@ -100,6 +110,8 @@ class LakeRefresher:
             datetime.now(UTC),
         )
         consumed = {position_name(s, snapshot): versions[str(s)] for s, snapshot in now.items()}
+        if record.timed:
+            consumed[TIME] = to_micros(self.now)
         self._commit(stored, outcome, report, consumed)
         return replace(report, seconds=time.perf_counter() - began)
 
@@ -157,6 +169,7 @@ class LakeRefresher:
                 lost,
                 full,
                 record.keeps_changes,
+                record.timed,
             )
         )
         if choice.strategy == "recompute" and record.policy == "strict" and not full:
@@ -179,7 +192,8 @@ class LakeRefresher:
         try:
             if choice.strategy == "recompute":
                 return choice, self._recompute(stored, reading)
-            work = Maintenance(self.db, self.sources, stored, changed, since, reading)
+            times = {NOW: self.now, THEN: time_of(self.format, stored) or self.now}
+            work = Maintenance(self.db, self.sources, stored, changed, since, reading, times)
             return with_foreign_keys(choice, work.shape, work.dropped), work.outcome()
         except LostHistory as lost:
             raise StartOver(f"the changes are not known: {lost}") from lost
@@ -191,7 +205,7 @@ class LakeRefresher:
             raise _unchanged(record, _told(stored, error)) from error
 
     def _recompute(self, stored: StoredView, reading: Reading) -> Outcome:
-        frame = self.db.contents(stored.record, self.sources, reading.add)
+        frame = self.db.contents(stored.record, self.sources, self.now, reading.add)
         added = write_rows(self.spark, stored.snapshot, frame)
         return Outcome(added, stored.snapshot.files, None, sum(f.rows for f in added), stored.snapshot.rows)
 
