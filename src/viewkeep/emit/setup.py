@@ -24,7 +24,7 @@ def contents_query(layout: Layout, dialect: str, text: str | None) -> exp.Select
 def setup_sql(
     layout: Layout, dialect: str, text: str | None = None, times: Mapping[str, exp.Expr] | None = None
 ) -> list[str]:
-    """Run once, with nobody to give a parameter: the version is read from the clock, and the time unless it is given."""
+    """Run once, with nobody to give a parameter: the version is read from the clock, and so is a time not given."""
     backing, log = names.backing(layout.view), names.log(layout.view)
     version = exp.cast(exp.Literal.number(0), "BIGINT")
     columns = [exp.column(identifier(c)) for c in (*((names.BORN,) if layout.dated else ()), *layout.columns)]

@@ -1,6 +1,6 @@
 """Delta of a filter on the current time.
 
-    Δσ = σ[now](R[new]) − σ[then](R[old]) = σ[now](ΔR) + (σ[now] − σ[then])(R[old])
+    Δσ = σ@now(R[new]) − σ@then(R[old]) = σ@now(ΔR) + (σ@now − σ@then)(R[old])
 
 What changed is tested at the time of this refresh. The second term are the rows that were there and
 cross the bound: those between the bound of then and the bound of now, which is all that is read of

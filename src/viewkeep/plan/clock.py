@@ -39,8 +39,28 @@ NOW, THEN = "now", "then"
 IsTime = Callable[[exp.Expr], bool]
 
 _MIRRORED = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE}
-_OF_THE_TIME: tuple[type[exp.Expr], ...] = (exp.Paren, exp.Cast, exp.TryCast, exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Trunc)
-_OF_THE_TIME += (exp.Interval, exp.MakeInterval, exp.ToDays, exp.Literal, exp.Var, exp.DataType, exp.DateAdd, exp.DateSub, exp.TsOrDsAdd, exp.TimestampAdd)
+_OF_THE_TIME: tuple[type[exp.Expr], ...] = (
+    exp.Paren,
+    exp.Cast,
+    exp.TryCast,
+    exp.Add,
+    exp.Sub,
+    exp.Mul,
+    exp.Neg,
+    exp.Trunc,
+)
+_OF_THE_TIME += (
+    exp.Interval,
+    exp.MakeInterval,
+    exp.ToDays,
+    exp.Literal,
+    exp.Var,
+    exp.DataType,
+    exp.DateAdd,
+    exp.DateSub,
+    exp.TsOrDsAdd,
+    exp.TimestampAdd,
+)
 _OF_THE_TIME += (exp.TimestampSub, exp.AddMonths, exp.TimestampTrunc, exp.DateTrunc, exp.AtTimeZone)
 """What a bound may be made of, beside the time: never NULL, and the same whenever it is asked."""
 _UNITS = ("years", "quarters", "months", "weeks", "days", "hours", "minutes", "seconds", "milliseconds", "microseconds")

@@ -85,8 +85,8 @@ def _as_of(sources: Sources, source: TableName, version: int) -> Snapshot:
 
 
 def _expected(db: LakeDatabase, record: ViewRecord, stand_ins: dict[str, TableName]) -> Iterator[str]:
-    """The user's query at the time that the view shows; after it, where a LIMIT may cut through ties, the query with its ties broken as
-    the view breaks them."""
+    """The user's query at the time that the view shows; after it, where a LIMIT may cut through ties, the query
+    with its ties broken as the view breaks them."""
     compiled, catalog, as_of = db.compiled(record), db.catalog(), db.as_of(record)
     written = replace_tables(parse_one(record.query, DIALECT), catalog, stand_ins, DIALECT)
     yield (written if as_of is None else at_time(written, time_literal(as_of))).sql(dialect=DIALECT)
