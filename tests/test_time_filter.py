@@ -176,7 +176,8 @@ def test_views_follow_the_time_for_long(seed: int) -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("part", range(4))
 def test_views_follow_the_time_on_spark(spark: Engine, part: int) -> None:
-    followed = Followed(spark, dict(list(QUERIES.items())[part::4]), seed=part)
+    some = {n: q for n, q in QUERIES.items() if "localtimestamp" not in q}  # Spark has no such word
+    followed = Followed(spark, dict(list(some.items())[part::4]), seed=part)
     with followed.keeper:
         followed.follow((heavy_mix, small_changes), MOVES[:5])
         for view in followed.views:

@@ -24,6 +24,7 @@ from viewkeep.sql.determinism import check_deterministic
 from viewkeep.sql.grouping_sets import GroupingSets, listed_sets
 from viewkeep.sql.ordering import arrange, by_all, cut_of, first_of_each, order_of, output_index, without_limit
 from viewkeep.sql.parse import parse_one, position_of
+from viewkeep.sql.pivot import expand
 from viewkeep.sql.scope import Relation, Scope
 from viewkeep.sql.series import NOT_YET, SEVERAL_ROWS, SeriesCollector
 from viewkeep.sql.set_operations import distinct, set_operation
@@ -67,6 +68,9 @@ def _query(tree: exp.Expr, env: Env, outer: Scope | None, top: bool = False) -> 
             return _arranged(tree, inner, env, top) if ordered else inner
         case exp.Values():
             return constant_rows(tree, env)
+        case exp.Pivot():
+            _, names = _query(exp.select("*").from_(tree.this.copy()), env, outer)
+            return _query(expand(tree, tree.this, names, env.dialect), env, outer)
         case _:
             raise UnsupportedError(f"{tree.key.upper()} has no incremental form yet", position_of(tree))
 

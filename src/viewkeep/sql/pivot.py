@@ -52,6 +52,18 @@ def expand(pivot: exp.Pivot, source: exp.Expr, columns: Sequence[str], dialect: 
     return query.group_by(*(_column(k) for k in keys)) if keys else query
 
 
+def check_listed(query: exp.Expr) -> None:
+    """Refuse a PIVOT whose columns follow from the rows: a view has the columns it was made with."""
+    for pivot in query.find_all(exp.Pivot):
+        unlisted = [e for e in pivot.expressions if not isinstance(e, exp.In)]
+        if pivot.args.get("using") and not pivot.args.get("unpivot") and unlisted:
+            raise SqlError(
+                "PIVOT without a list of values has the columns that its rows give it, so no view of it can be kept",
+                position_of(unlisted[0]),
+                f"list the values: ON {unlisted[0].sql(dialect='duckdb')} IN (…)",
+            )
+
+
 # ---------------------------------------------------------------------- PIVOT
 def _listed(field: exp.Expr, dialect: str) -> list[_Value]:
     if not isinstance(field, exp.In) or not field.expressions:

@@ -11,6 +11,7 @@ from viewkeep.errors import CatalogError, SqlError
 from viewkeep.sql.clock import asks_time
 from viewkeep.sql.determinism import check_deterministic
 from viewkeep.sql.parse import parse_one, position_of
+from viewkeep.sql.pivot import check_listed
 from viewkeep.sql.statements import table_name
 
 
@@ -18,6 +19,7 @@ def sources_of(text: str, catalog: Catalog, dialect: str) -> tuple[TableName, ..
     """The stored tables a query reads, also through plain views, each once."""
     tree = parse_one(text, dialect)
     check_deterministic(tree)
+    check_listed(tree)
     found: dict[str, TableName] = {}
     for table in _reached(tree, catalog, dialect):
         if table.kind is not Kind.PLAIN_VIEW:
