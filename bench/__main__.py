@@ -16,6 +16,7 @@ from bench.crossover import crossover
 from bench.growth import growth
 from bench.machine import Neighbours, machine
 from bench.measure import BenchmarkError
+from bench.operators import operators
 from bench.plots import plot
 from bench.profiling import profiling
 from bench.report import RESULTS, print_machine, print_result, save_json, save_markdown
@@ -27,6 +28,7 @@ from bench.w2 import w2
 BENCHMARKS: dict[str, Callable[[bool], Result]] = {
     "w1": w1,
     "w2": w2,
+    "operators": operators,
     "compile": compiling,
     "thesis": thesis,
     "crossover": crossover,

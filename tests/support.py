@@ -21,6 +21,7 @@ import pyarrow as pa
 import viewkeep
 
 Row = tuple[Any, ...]
+Clock = Callable[[], datetime]
 TOLERANCE = 1e-9
 
 
@@ -55,8 +56,8 @@ class Engine:
         self.made += 1
         return f"spark:///{self.folder / f'lake-{self.made}'}" if self.is_spark else "duckdb://"
 
-    def connect(self, url: str | None = None) -> viewkeep.Keeper:
-        return InDuckDBsWords(viewkeep.connect(url or self.url()))
+    def connect(self, url: str | None = None, clock: Clock | None = None) -> viewkeep.Keeper:
+        return InDuckDBsWords(viewkeep.connect(url or self.url(), clock=clock))
 
 
 # ---------------------------------------------------------------------- tables
@@ -226,9 +227,11 @@ TABLES = {
 }
 
 
-def open_keeper(*tables: str, seed: int = 0, engine: Engine | None = None) -> tuple[viewkeep.Keeper, World]:
+def open_keeper(
+    *tables: str, seed: int = 0, engine: Engine | None = None, clock: Clock | None = None
+) -> tuple[viewkeep.Keeper, World]:
     """A database with some of the tables above, filled at random."""
-    keeper = viewkeep.connect("duckdb://") if engine is None else engine.connect()
+    keeper = viewkeep.connect("duckdb://", clock=clock) if engine is None else engine.connect(clock=clock)
     world = World(random.Random(seed), {t: TABLES[t] for t in tables})
     for table in world.tables.values():
         if table.sql.startswith("shop."):

@@ -85,6 +85,8 @@ BAD_QUERIES = [
     ("SELECT UPPER(label, 1, 2) AS f FROM orders", ("argument",)),
     ("SELECT CAST(id AS NO_SUCH_TYPE) AS f FROM orders", ("no_such_type",)),
     ("SELECT a FROM scratch", ("scratch", "temporary")),
+    ("SELECT * FROM (PIVOT orders ON label USING SUM(amount))", ("PIVOT", "label IN")),
+    ("SELECT * FROM orders UNPIVOT (x FOR y IN (nothing))", ("nothing",)),
     ("SELECT id FROM orders LIMIT 2", ("LIMIT", "ORDER BY")),
     ("SELECT id AS _vk_id FROM orders", ("_vk_id", "reserved")),
     ("INSERT INTO orders VALUES (7, 7, 7, 'x')", ("query",)),

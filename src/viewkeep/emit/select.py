@@ -22,6 +22,7 @@ from viewkeep.emit.raising import spell_errors
 from viewkeep.emit.spark_aggregates import spell_aggregates
 from viewkeep.emit.spark_variance import spell_variances
 from viewkeep.errors import PlanError
+from viewkeep.plan.clock import predicate_of, reads_clock
 from viewkeep.plan.nodes import (
     Aggregate,
     Filter,
@@ -32,6 +33,7 @@ from viewkeep.plan.nodes import (
     Repeat,
     Scan,
     State,
+    TimeFilter,
     TopK,
     Union,
     Unnest,
@@ -135,6 +137,8 @@ class _Emitter:
                 return self._scan(node)
             case Filter():
                 return _where(_columns(node, self.emit(node.input)), node.predicate.copy())
+            case TimeFilter():
+                return _where(_columns(node, self.emit(node.input)), predicate_of(node))
             case Project():
                 return _select([_as(o.scalar, o.field.id) for o in node.outputs], self.emit(node.input))
             case Join():
@@ -198,7 +202,7 @@ class _Emitter:
         match node:
             case Scan():
                 return node.table in self.sizes.few
-            case Filter() | Project() | Repeat() | Aggregate():
+            case Filter() | TimeFilter() | Project() | Repeat() | Aggregate():
                 return self._is_few(node.input)
             case Join(kind=JoinKind.INNER | JoinKind.SEMI):
                 return self._is_few(node.left) or self._is_few(node.right)
@@ -291,13 +295,15 @@ def _as(scalar: exp.Expr, name: str) -> exp.Expr:
 
 
 def _grouped(node: Node) -> bool:
-    return isinstance(node, Aggregate) or (isinstance(node, Filter | Project) and _grouped(node.input))
+    return isinstance(node, Aggregate) or (isinstance(node, Filter | TimeFilter | Project) and _grouped(node.input))
 
 
 def _small(node: Node) -> bool:
     """Whether a delta decides how many rows there are, and more was done than to read it."""
     match node:
-        case Filter() | Project():
+        case Filter() if reads_clock(node.predicate):
+            return True  # rows that cross a bound
+        case Filter() | TimeFilter() | Project():
             return _small(node.input)
         case Repeat() | Aggregate():
             return _changes_only(node.input)
@@ -315,7 +321,9 @@ def _changes_only(node: Node) -> bool:
     match node:
         case Scan():
             return node.state is State.DELTA
-        case Filter() | Project():
+        case Filter() if reads_clock(node.predicate):
+            return True
+        case Filter() | TimeFilter() | Project():
             return _changes_only(node.input)
         case _:
             return _small(node)
@@ -325,6 +333,8 @@ def _label(node: Node) -> str:
     match node:
         case Scan():
             return {State.NEW: "scan", State.OLD: "old", State.DELTA: "delta"}[node.state]
+        case TimeFilter():
+            return "filter"
         case Aggregate():
             return "aggregate" if node.calls else "distinct"
         case Join():

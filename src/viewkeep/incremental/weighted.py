@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from viewkeep.plan.clock import is_timed
 from viewkeep.plan.nodes import Aggregate, Field, Filter, Fresh, Named, Node, Project, Repeat, Union, sources
 from viewkeep.plan.scalars import Scalar, column, integer
 
@@ -62,9 +63,12 @@ class Context:
     """Foreign keys that hold for these changes, so that what they point at needs no branch."""
     lost_rows: frozenset[str] = frozenset()
     """Folded names of the changed tables that lost rows; only asked where there are edges."""
+    time_moved: bool = False
+    """Whether filters on the current time let other rows pass than before."""
 
     def touches(self, node: Node) -> bool:
-        return any(name.folded in self.changed for name in sources(node))
+        changed = any(name.folded in self.changed for name in sources(node))
+        return changed or (self.time_moved and is_timed(node))
 
 
 def keep(fields: tuple[Field, ...]) -> tuple[Named, ...]:

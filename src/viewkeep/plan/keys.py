@@ -30,6 +30,7 @@ from viewkeep.plan.nodes import (
     Repeat,
     Scan,
     State,
+    TimeFilter,
     TopK,
     Union,
     Unnest,
@@ -45,7 +46,7 @@ def keys_of(node: Node, catalog: Catalog) -> Keys:
     match node:
         case Scan():
             return _scan_keys(node, catalog)
-        case Filter() | TopK() | Window():
+        case Filter() | TimeFilter() | TopK() | Window():
             return keys_of(node.input, catalog)
         case Project():
             passed: dict[str, str] = {}

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import assert_never
 
+from sqlglot import exp
+
 from viewkeep.catalog import TableName
 from viewkeep.errors import PlanError
 from viewkeep.plan.scalars import Scalar, columns_of
@@ -110,6 +112,26 @@ class Filter:
 
     def __post_init__(self) -> None:
         _require(self.predicate, self.input, "filter")
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.input.fields
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TimeFilter:
+    """Keep the rows whose value compares with a bound that moves with time. Not linear: rows cross the bound."""
+
+    input: Node
+    test: exp.Binary
+    """A comparison whose left side is a value of the row and whose right side is the bound; see plan/clock.py."""
+    state: State = State.NEW
+    """At which time: that of this refresh, or that of the last one."""
+
+    def __post_init__(self) -> None:
+        _require(self.test, self.input, "filter")
+        if columns_of(self.test.right) or self.state is State.DELTA:
+            raise PlanError("the bound of a filter on the time is one value, now or before")
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -266,14 +288,14 @@ class TopK:
         return self.input.fields
 
 
-Node = Scan | Filter | Project | Join | Aggregate | Window | Union | Values | Repeat | Unnest | TopK
+Node = Scan | Filter | TimeFilter | Project | Join | Aggregate | Window | Union | Values | Repeat | Unnest | TopK
 
 
 def inputs_of(node: Node) -> tuple[Node, ...]:
     match node:
         case Scan() | Values():
             return ()
-        case Filter() | Project() | Aggregate() | Window() | Repeat() | Unnest() | TopK():
+        case Filter() | TimeFilter() | Project() | Aggregate() | Window() | Repeat() | Unnest() | TopK():
             return (node.input,)
         case Join():
             return (node.left, node.right)
@@ -288,7 +310,7 @@ def with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
     match node:
         case Scan() | Values():
             return node
-        case Filter() | Project() | Aggregate() | Window() | Repeat() | Unnest() | TopK():
+        case Filter() | TimeFilter() | Project() | Aggregate() | Window() | Repeat() | Unnest() | TopK():
             return replace(node, input=inputs[0])
         case Join():
             return replace(node, left=inputs[0], right=inputs[1])

@@ -14,6 +14,7 @@ from viewkeep.emit.statements import AVERAGE_DECIMALS, Statement, program_sql
 from viewkeep.errors import UnsupportedError
 from viewkeep.incremental.foreign_keys import edges_of, violations
 from viewkeep.incremental.weighted import Edge
+from viewkeep.plan.clock import is_timed
 from viewkeep.plan.nodes import (
     Aggregate,
     Field,
@@ -77,10 +78,15 @@ class CompiledView:
         """The plan whose delta a refresh computes."""
         return self.layout.aggregate.input if isinstance(self.layout, GroupLayout) else self.layout.contents
 
+    @property
+    def timed(self) -> bool:
+        """Whether the view changes with time, though no source does."""
+        return self.query is not None and is_timed(self.query.root)
+
     def every_change(self) -> Shape:
-        """The shape of a change in which every source gained and lost rows."""
+        """The shape of a change in which every source gained and lost rows, and time has passed."""
         every = frozenset(s.folded for s in self.sources)
-        return Shape(every, every)
+        return Shape(every, every, time_moved=self.timed)
 
     def program(self, shape: Shape) -> Program:
         if shape not in self._programs:
@@ -103,11 +109,11 @@ class CompiledView:
 
         `violated` asks the engine which of some edges have a doubt that comes true, by their number."""
         asked = [e for e in self.edges if e.parent_table in changed] if strategy in ("auto", "foreign-key") else []
-        broken = violated(asked, Shape(changed, lost_rows, frozenset(asked))) if asked else set()
+        broken = violated(asked, Shape(changed, lost_rows, frozenset(asked), self.timed)) if asked else set()
         kept = [e for i, e in enumerate(asked) if i not in broken]
         if strategy == "foreign-key":  # what points at an unchanged table holds anyway
             kept += [e for e in self.edges if e.parent_table not in changed]
-        return Shape.of(changed, lost_rows, frozenset(kept)), [asked[i].label for i in sorted(broken)]
+        return Shape.of(changed, lost_rows, frozenset(kept), self.timed), [asked[i].label for i in sorted(broken)]
 
     def doubts(self, edge: Edge, shape: Shape) -> list[Node]:
         """Plans each of which has a row if an edge must not be relied on for a change."""

@@ -28,6 +28,12 @@ class ViewRecord:
     """The version it was created at: changes before are not known."""
     types: tuple[str, ...] = ()
     """Of the output columns, where the engine's own types do not follow from the stored ones."""
+    zone: str | None = None
+    """The time zone of the session it was made in, where its rows depend on the current time."""
+
+    @property
+    def timed(self) -> bool:
+        return self.zone is not None
 
     @property
     def policy(self) -> str:

@@ -21,4 +21,5 @@ def view_status(db: Database, record: ViewRecord, invalid: Mapping[str, str]) ->
         "yes" if record.not_incremental is None else f"no: {record.not_incremental}",
         why_invalid(record, invalid),
         tuple(str(s) for s in record.sources),
+        db.as_of(record),
     )

@@ -32,6 +32,8 @@ class Situation:
     """The user asked for a full recompute."""
     keeps_changes: bool = True
     """Whether a recompute has to tell what changed."""
+    time_moved: bool = False
+    """Whether rows may have to come or go because time has passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,8 @@ def choose(situation: Situation) -> Choice:
         return full("policy is 'full'")
     if situation.strategy == "recompute":
         return full("strategy is 'recompute'")
+    if not changed and situation.time_moved:
+        return incremental("no source changed, but time has passed")
     if not changed:
         return Choice("unchanged", "no source changed", 0)
     if situation.policy in ("incremental", "strict"):

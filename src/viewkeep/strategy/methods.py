@@ -8,7 +8,7 @@ recompute of this operator   its whole result, old and new; what is above it get
 from __future__ import annotations
 
 from viewkeep.incremental.window import window_chain
-from viewkeep.plan.nodes import Aggregate, Join, JoinKind, Node, TopK, Window, walk
+from viewkeep.plan.nodes import Aggregate, Join, JoinKind, Node, TimeFilter, TopK, Window, walk
 from viewkeep.strategy.components import Rule
 from viewkeep.strategy.layout import BagLayout, GroupLayout
 
@@ -44,12 +44,20 @@ def _window(node: Window) -> str:
     return "affected keys: a row's value follows from its partition, so whole partitions are computed anew"
 
 
+def _time_filter(node: TimeFilter) -> str:
+    if any(isinstance(n, Aggregate | Window | TopK) for n in walk(node.input)):
+        return f"{_RECOMPUTE}: time can move any of the rows that are computed below, so all of them are looked at"
+    return "delta, and the rows that time moves across the bound"
+
+
 def method_of(node: Node, layout: BagLayout | GroupLayout) -> str:
     """The word for one node of the view's plan."""
     if isinstance(node, Join):
         return _JOINS[node.kind]
     if isinstance(node, Window):
         return _window(node)
+    if isinstance(node, TimeFilter):
+        return _time_filter(node)
     if isinstance(node, TopK):
         inside = any(isinstance(n, TopK) and n.fields == node.fields for n in walk(layout.contents))
         return f"{_RECOMPUTE}: one row in can push another out" if inside else "applied when the view is read"

@@ -18,9 +18,11 @@ from viewkeep.catalog import TableName
 from viewkeep.engine.spark import Spark, cannot_write
 from viewkeep.engine.table_format import Change, CommitConflict, Kind, LostHistory, Snapshot
 from viewkeep.errors import PolicyError, RefreshError, ViewkeepError
+from viewkeep.plan.clock import NOW, THEN
+from viewkeep.runtime.clock import to_micros
 from viewkeep.runtime.lake.maintenance import Maintenance, Outcome, Reading, StartOver, write_rows
 from viewkeep.runtime.lake.sources import Sources
-from viewkeep.runtime.lake.stored import REPORT, StoredView, position_name, positions
+from viewkeep.runtime.lake.stored import REPORT, TIME, StoredView, position_name, positions, time_of
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import RefreshReport, entry_of, report_of
 from viewkeep.strategy.choose import Choice, Situation, choose, with_foreign_keys
@@ -37,6 +39,8 @@ class LakeRefresher:
         self.spark: Spark = db.spark
         self.format = db.warehouse.format
         self.sources: Sources = db.sources()
+        self.now = db.clock()
+        """The time that all views of this run will show."""
 
     def run(self, order: list[ViewRecord], full: frozenset[str]) -> list[RefreshReport]:
         for record in order:  # every table at one version, before anything is computed
@@ -76,13 +80,19 @@ class LakeRefresher:
         lost = failed or lost
         changed = {s: c for s, c in changes.items() if c.kind is not Kind.NOTHING}
         versions = {str(s): snapshot.version for s, snapshot in now.items()}
-        if not changed and not lost and not full:
-            moved = any(since[s.folded] != snapshot.version for s, snapshot in now.items())
-            report = self._unchanged(stored, versions, _consumed(now) if moved else {})
+        idle = not changed and not lost and not full
+        if idle and not record.timed:
+            report = self._unchanged(stored, "no source changed", now, since)
             return replace(report, seconds=time.perf_counter() - began)
+        self.db.check_zone(record)
         choice = self._choose(record, changed, now, lost, full)
         reading = Reading()
         choice, outcome = self._compute(stored, choice, changed, since, reading)
+        if idle and not outcome.inserted and not outcome.deleted:
+            outcome.discard(stored.snapshot.location)
+            reason = "no source changed, and no row has crossed a bound"
+            report = self._unchanged(stored, reason, now, since)
+            return replace(report, seconds=time.perf_counter() - began)
         report = RefreshReport(
             str(record.name),
             choice.strategy,
@@ -99,25 +109,35 @@ class LakeRefresher:
             self.spark.jobs - jobs,
             datetime.now(UTC),
         )
-        self._commit(stored, outcome, report, _consumed(now))
+        consumed = _consumed(now)
+        if record.timed:
+            consumed[TIME] = to_micros(self.now)
+        self._commit(stored, outcome, report, consumed)
         return replace(report, seconds=time.perf_counter() - began)
 
-    def _unchanged(self, stored: StoredView, versions: Mapping[str, int], consumed: Mapping[str, int]) -> RefreshReport:
+    def _unchanged(
+        self,
+        stored: StoredView,
+        reason: str,
+        now: Mapping[TableName, Snapshot],
+        since: Mapping[str, int | None],
+    ) -> RefreshReport:
         """Nothing to do. That is written down once, and again when a source moved on without a change."""
         report = RefreshReport(
             str(stored.record.name),
             "unchanged",
-            "no source changed",
-            versions=dict(versions),
+            reason,
+            versions={str(s): snapshot.version for s, snapshot in now.items()},
             version=stored.snapshot.version,
             at=datetime.now(UTC),
         )
+        moved = any(since[s.folded] != snapshot.version for s, snapshot in now.items())
         last = self.format.info(stored.snapshot, REPORT)
-        if consumed or last is None or report_of(last).strategy != "unchanged":
+        if moved or last is None or report_of(last).strategy != "unchanged":
             # Whoever may not write, or was second, has still seen that nothing changed.
             with suppress(CommitConflict, ViewkeepError, OSError):
                 version = self.format.commit(
-                    stored.snapshot, info={REPORT: entry_of(report)}, positions=consumed, moved=(0, 0)
+                    stored.snapshot, info={REPORT: entry_of(report)}, positions=_consumed(now), moved=(0, 0)
                 )
                 return replace(report, version=version)
         return report
@@ -176,6 +196,7 @@ class LakeRefresher:
                 lost,
                 full,
                 record.keeps_changes,
+                record.timed,
             )
         )
         if choice.strategy == "recompute" and record.policy == "strict" and not full:
@@ -198,7 +219,8 @@ class LakeRefresher:
         try:
             if choice.strategy == "recompute":
                 return choice, self._recompute(stored, reading)
-            work = Maintenance(self.db, self.sources, stored, changed, since, reading)
+            times = {NOW: self.now, THEN: time_of(self.format, stored) or self.now}
+            work = Maintenance(self.db, self.sources, stored, changed, since, reading, times)
             return with_foreign_keys(choice, work.shape, work.dropped), work.outcome()
         except LostHistory as lost:
             raise StartOver(f"the changes are not known: {lost}") from lost
@@ -210,7 +232,7 @@ class LakeRefresher:
             raise _as_it_was(record, _told(stored, error)) from error
 
     def _recompute(self, stored: StoredView, reading: Reading) -> Outcome:
-        frame = self.db.contents(stored.record, self.sources, reading.add)
+        frame = self.db.contents(stored.record, self.sources, self.now, reading.add)
         added = write_rows(self.spark, stored.snapshot, frame)
         return Outcome(added, stored.snapshot.files, None, sum(f.rows for f in added), stored.snapshot.rows)
 
