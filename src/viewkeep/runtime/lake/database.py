@@ -29,6 +29,7 @@ from viewkeep.plan.nodes import scans
 from viewkeep.runtime.clock import to_micros
 from viewkeep.runtime.compiled import CompiledView
 from viewkeep.runtime.database import Database, NotAsThought, Since, why_invalid
+from viewkeep.runtime.lake.clustering import clustered
 from viewkeep.runtime.lake.refresh import LakeRefresher
 from viewkeep.runtime.lake.sources import Sources
 from viewkeep.runtime.lake.stored import REPORT, TIME, Views, position_name, positions, time_of
@@ -185,6 +186,7 @@ class LakeDatabase(Database):
         moment = self.clock()
         frame = _storable(self._contents(compiled, sources, moment, lambda _: None))
         files += self.spark.write(frame, location)
+        files[:] = clustered(self.spark, location, files, frame.schema, compiled.layout.found_by)
         now = {s: sources.now(s) for s in made.sources}
         report = RefreshReport(
             str(made.name),

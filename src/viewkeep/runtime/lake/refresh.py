@@ -20,8 +20,9 @@ from viewkeep.engine.table_format import Change, CommitConflict, Kind, LostHisto
 from viewkeep.errors import PolicyError, RefreshError, ViewkeepError
 from viewkeep.plan.clock import NOW, THEN
 from viewkeep.runtime.clock import to_micros
+from viewkeep.runtime.lake.clustering import clustered
 from viewkeep.runtime.lake.maintenance import Maintenance, Outcome, Reading, StartOver, write_rows
-from viewkeep.runtime.lake.sources import Sources
+from viewkeep.runtime.lake.sources import Sources, schema_of
 from viewkeep.runtime.lake.stored import REPORT, TIME, StoredView, position_name, positions, time_of
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import RefreshReport, entry_of, report_of
@@ -233,7 +234,9 @@ class LakeRefresher:
 
     def _recompute(self, stored: StoredView, reading: Reading) -> Outcome:
         frame = self.db.contents(stored.record, self.sources, self.now, reading.add)
-        added = write_rows(self.spark, stored.snapshot, frame)
+        written, location = write_rows(self.spark, stored.snapshot, frame), stored.snapshot.location
+        found_by = self.db.compiled(stored.record).layout.found_by
+        added = clustered(self.spark, location, written, schema_of(stored.snapshot), found_by)
         return Outcome(added, stored.snapshot.files, None, sum(f.rows for f in added), stored.snapshot.rows)
 
 
