@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import viewkeep
-from bench.database import database
+from bench.database import create_view, database
 from bench.measure import VIEW, BenchmarkError, Run, check, seconds, summary, timed_recompute
 from bench.tables import COUNT, MS, RATIO, Column, Result, Table, verdict
 
@@ -29,6 +29,7 @@ class Operator:
     name: str
     query: str
     """Over `f` (large), `g` (a quarter of it, for what is slow), `d` (one row for each value of f.k)."""
+    changes: str = "keep"
 
 
 OPERATORS = (
@@ -36,7 +37,7 @@ OPERATORS = (
     Operator("filter on the current time", "SELECT id, k, v FROM f WHERE ts > now() - INTERVAL 12 DAY"),
     Operator("project", "SELECT id, v * 2 AS w, k + 1 AS n FROM f"),
     Operator("inner join", "SELECT f.id, f.v, d.name FROM f JOIN d ON f.k = d.k"),
-    Operator("self join", "SELECT a.id, b.id AS other FROM g a JOIN g b ON a.k = b.k WHERE a.v < 100"),
+    Operator("self join", "SELECT a.id, b.id AS other FROM f a JOIN f b ON a.k = b.k WHERE a.v < 100"),
     Operator("theta join", "SELECT g.id, d.k FROM g JOIN d ON g.v BETWEEN d.low AND d.high AND d.k < 300"),
     Operator("left join", "SELECT f.id, f.v, d.name FROM f LEFT JOIN d ON f.k = d.k AND d.low < 500"),
     Operator("right join", "SELECT f.id, d.name, d.k FROM f RIGHT JOIN d ON f.k = d.k AND f.v < 300"),
@@ -62,7 +63,8 @@ OPERATORS = (
     Operator("window, running sum", "SELECT id, SUM(v) OVER (PARTITION BY k ORDER BY id) AS s FROM g"),
     Operator("qualify", "SELECT id, k, v FROM g QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC, id) = 1"),
     Operator("window below a group", "SELECT n, COUNT(*) AS c FROM (SELECT RANK() OVER (PARTITION BY k ORDER BY v) AS n FROM g) t GROUP BY n"),
-    Operator("window without partition", "SELECT id, RANK() OVER (ORDER BY v) AS n FROM g"),
+    Operator("window without partition", "SELECT id, v FROM g QUALIFY RANK() OVER (ORDER BY v DESC, id) <= 1000"),
+    Operator("… all rows, no changes kept", "SELECT id, RANK() OVER (ORDER BY v) AS n FROM g", "none"),
     Operator("sum, count, avg", "SELECT k, SUM(v) AS s, COUNT(*) AS n, AVG(v) AS a FROM f GROUP BY k"),
     Operator("sum over a join", "SELECT d.name, SUM(f.v) AS s FROM f JOIN d ON f.k = d.k GROUP BY d.name"),
     Operator("sum over a left join", "SELECT d.k, SUM(f.v) AS s FROM d LEFT JOIN f ON f.k = d.k AND f.v < 500 GROUP BY d.k"),
@@ -81,17 +83,18 @@ OPERATORS = (
     Operator("approx_count_distinct", "SELECT k, APPROX_COUNT_DISTINCT(v) AS n FROM f GROUP BY k"),
     Operator("grouping sets", "SELECT k, c, GROUPING(k, c) AS g, SUM(v) AS s FROM f GROUP BY GROUPING SETS ((k), (c), (k, c))"),
     Operator("rollup", "SELECT c, k, SUM(v) AS s FROM f GROUP BY ROLLUP (c, k)"),
-    Operator("without group by", "SELECT SUM(v) AS s, COUNT(*) AS n, AVG(v) AS a FROM f WHERE x < 0.9"),
+    Operator("without group by", "SELECT SUM(f.v * LENGTH(d.name)) AS s, COUNT(*) AS n FROM f JOIN d ON f.k = d.k"),
     Operator("having", "SELECT k, COUNT(*) AS n FROM f GROUP BY k HAVING COUNT(*) > 200"),
     Operator("group of groups", "SELECT n, COUNT(*) AS groups FROM (SELECT k, COUNT(*) AS n FROM f GROUP BY k) t GROUP BY n"),
     Operator("join with groups", "SELECT d.name, t.s FROM d JOIN (SELECT k, SUM(v) AS s FROM f GROUP BY k) t ON t.k = d.k"),
-    Operator("order by, limit", "SELECT id, k, v FROM f WHERE v < 500 ORDER BY v DESC, id LIMIT 100"),
-    Operator("limit inside", "SELECT SUM(v) AS s FROM (SELECT id, v FROM f ORDER BY v DESC, id LIMIT 1000) t"),
+    Operator("order by, limit of groups", "SELECT k, SUM(v) AS s FROM f GROUP BY k ORDER BY s DESC, k LIMIT 100"),
+    Operator("order by, limit of rows", "SELECT f.id, f.v, d.name FROM f JOIN d ON f.k = d.k ORDER BY f.v DESC, f.id LIMIT 100"),
+    Operator("limit inside", "SELECT name, COUNT(*) AS n FROM (SELECT d.name FROM f JOIN d ON f.k = d.k ORDER BY f.v DESC, f.id LIMIT 1000) t GROUP BY name"),
 )  # fmt: skip
 
 
 def operators(quick: bool = False) -> Result:
-    rows, groups, batches = (8_000, 80, 1) if quick else (4_000_000, 20_000, 3)
+    rows, groups, batches = (8_000, 800, 1) if quick else (4_000_000, 400_000, 3)
     table = Table(
         f"f ({rows:,} rows), g ({rows // 4:,}), d ({groups:,}); 0.1 % of each changes, median of {batches}",
         (
@@ -126,7 +129,7 @@ class Clock:
 
 @contextmanager
 def tables(rows: int, groups: int, clock: Clock) -> Iterator[viewkeep.Keeper]:
-    with database("memory", clock) as keeper:
+    with database("file", clock) as keeper:
         large = (
             "SELECT i::INTEGER AS id, (hash(i) % {groups})::INTEGER AS k, (hash(i + 1) % 1000)::INTEGER AS v, "
             "(hash(i + 2) % 8)::INTEGER AS c, (hash(i + 3) % 1000000) / 1e6 AS x, "
@@ -138,6 +141,9 @@ def tables(rows: int, groups: int, clock: Clock) -> Iterator[viewkeep.Keeper]:
             f"CREATE TABLE d AS SELECT i::INTEGER AS k, 'name ' || (i % {groups // 4}) AS name, "
             f"(hash(i) % 1000)::INTEGER AS low, (hash(i) % 1000 + 3)::INTEGER AS high FROM range({groups}) r(i)"
         )
+        keeper.declare_key("f", ["id"])
+        keeper.declare_key("g", ["id"])
+        keeper.declare_key("d", ["k"])
         yield keeper
 
 
@@ -145,7 +151,7 @@ def measured(
     keeper: viewkeep.Keeper, operator: Operator, clock: Clock, rows: int, groups: int, batches: int, seed: int
 ) -> tuple[list[Run], str, int]:
     """Batches of changes under a view of one operator; the view is gone afterwards."""
-    keeper.sql(f"CREATE MATERIALIZED VIEW {VIEW} AS {operator.query}")
+    create_view(keeper, operator.query, "auto", operator.changes)
     sources, ways, runs = keeper.status()[0].sources, set[str](), list[Run]()
     sizes = {"f": rows, "g": rows // 4, "d": groups}
     for batch in range(batches + 1):  # the first one also compiles the programs

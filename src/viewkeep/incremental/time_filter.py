@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from viewkeep.incremental.weighted import Context, Weighted, add, with_weight
 from viewkeep.plan.clock import at
-from viewkeep.plan.nodes import Filter, State, TimeFilter
+from viewkeep.plan.nodes import Filter, State, TimeFilter, types_of
 from viewkeep.plan.scalars import Scalar, integer, operand
 
 _BETWEEN = {
@@ -28,6 +28,9 @@ _BETWEEN = {
     exp.LT: (exp.GTE, exp.LT),
 }
 """How a value compares with the smaller and with the larger of two bounds, if one of them lets it pass."""
+
+_WITHOUT_ZONE = "TIMESTAMP"
+_DAY = exp.Interval(this=exp.Literal.string("1"), unit=exp.var("DAY"))
 
 
 def delta_time_filter(node: TimeFilter, below: Weighted | None, before: Weighted | None, context: Context) -> Weighted:
@@ -46,18 +49,26 @@ def old_time_filter(node: TimeFilter, before: Weighted, context: Context) -> Wei
 
 
 def _crossing(node: TimeFilter, before: Weighted, context: Context) -> Weighted:
-    rows = Weighted(Filter(before.node, between_bounds(node.test)), before.weight)
+    rows = Weighted(Filter(before.node, _between_bounds(node)), before.weight)
     sign: Scalar = exp.Case(ifs=[exp.If(this=node.test.copy(), true=integer(1))], default=integer(-1))
     weight = sign if before.weight is None else exp.Mul(this=before.weight_scalar, expression=operand(sign))
     return with_weight(rows, weight, context.fresh)
 
 
-def between_bounds(test: exp.Binary) -> Scalar:
+def _between_bounds(node: TimeFilter) -> Scalar:
     """Whether a row passes at one of the two times and not at the other."""
-    bounds = [at(test.right, state) for state in (State.OLD, State.NEW)]
-    above, below = _BETWEEN[type(test)]
-    least = exp.Least(this=bounds[0], expressions=[bounds[1]], ignore_nulls=True)
-    greatest = exp.Greatest(this=bounds[0].copy(), expressions=[bounds[1].copy()], ignore_nulls=True)
-    return exp.and_(
-        above(this=test.left.copy(), expression=least), below(this=test.left.copy(), expression=greatest), copy=False
-    )
+    value, (old, new) = node.test.left, (at(node.test.right, state) for state in (State.OLD, State.NEW))
+    least = exp.Least(this=old, expressions=[new], ignore_nulls=True)
+    greatest = exp.Greatest(this=old.copy(), expressions=[new.copy()], ignore_nulls=True)
+    above, below = _BETWEEN[type(node.test)]
+    exactly = [above(this=value.copy(), expression=least), below(this=value.copy(), expression=greatest)]
+    if not isinstance(value, exp.Column) or types_of(node.input)[value.name].upper() != _WITHOUT_ZONE:
+        return exp.and_(*exactly, copy=False)
+    # To compare it with a time in a zone, every single value has to be understood in the zone of the session, which
+    # takes long. No zone is a day away from another one, so a range of the values as they are leaves few of them.
+    from_, to = (exp.cast(bound.copy(), _WITHOUT_ZONE) for bound in (least, greatest))
+    roughly = [
+        exp.GTE(this=value.copy(), expression=exp.Sub(this=from_, expression=_DAY.copy())),
+        exp.LTE(this=value.copy(), expression=exp.Add(this=to, expression=_DAY.copy())),
+    ]
+    return exp.and_(*roughly, *exactly, copy=False)

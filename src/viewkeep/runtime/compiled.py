@@ -34,6 +34,7 @@ from viewkeep.strategy import names
 from viewkeep.strategy.bag import refresh_bag
 from viewkeep.strategy.grouped import refresh_groups
 from viewkeep.strategy.layout import BagLayout, GroupLayout, layout_of
+from viewkeep.strategy.methods import anew
 from viewkeep.strategy.program import Program
 from viewkeep.strategy.recompute import recompute
 from viewkeep.strategy.shape import Shape
@@ -82,6 +83,11 @@ class CompiledView:
     def timed(self) -> bool:
         """Whether the view changes with time, though no source does."""
         return self.query is not None and is_timed(self.query.root)
+
+    @property
+    def anew(self) -> str | None:
+        """The operator that a refresh has to compute whole where a recompute would be cheaper, if there is one."""
+        return None if self.query is None else anew(self.query.root, self.layout, self.keeps_changes)
 
     def every_change(self) -> Shape:
         """The shape of a change in which every source gained and lost rows, and time has passed."""

@@ -10,6 +10,10 @@ from viewkeep.strategy.shape import Shape
 CROSSOVER = 0.6
 """Share of changed source rows from which 'auto' recomputes. Measured by `python -m bench crossover`: a
 recompute that also tells what changed was slower than the incremental way at every share up to this one."""
+SMALL_VIEW = 0.1
+"""Share of the source rows up to which comparing a view's old and new rows costs little beside computing them. An
+operator that is computed whole is computed as it was and as it is, a recompute computes it once; measured by
+`python -m bench operators` (limit inside: 3.9 times the query incrementally, 1.3 times by recompute)."""
 CROSSOVER_UNLOGGED = 0.2
 """The same for a view that keeps no changes, whose recompute just replaces its rows: sums cross near 20 %."""
 
@@ -34,6 +38,10 @@ class Situation:
     """Whether a recompute has to tell what changed."""
     time_moved: bool = False
     """Whether rows may have to come or go because time has passed."""
+    anew: str | None = None
+    """The operator that is computed whole at each refresh, and why, if there is one."""
+    view_rows: int = 0
+    """Rows that are stored of the view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +97,10 @@ def choose(situation: Situation) -> Choice:
         return incremental(f"policy is {situation.policy!r}; {changed:,} source rows changed")
     if situation.strategy in ("classical", "foreign-key"):
         return incremental(f"strategy is {situation.strategy!r}")
+    if situation.anew and not situation.keeps_changes:
+        return full(f"{situation.anew}, and nobody asks what changed: running the query again is cheaper")
+    if situation.anew and situation.view_rows <= SMALL_VIEW * total:
+        return full(f"{situation.anew}, as it was and as it is; for a small view running the query again is cheaper")
     crossover = CROSSOVER if situation.keeps_changes else CROSSOVER_UNLOGGED
     said, limit = f"{changed:,} of {total:,} source rows changed ({share * 100:.1f} %)", f"{crossover * 100:.0f} %"
     if share > crossover:

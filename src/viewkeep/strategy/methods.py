@@ -37,6 +37,20 @@ def recomputed(root: Node, layout: BagLayout | GroupLayout) -> str | None:
     return next((f"{type(n).__name__}: {word}" for n, word in words if word.startswith(_RECOMPUTE)), None)
 
 
+def anew(root: Node, layout: BagLayout | GroupLayout, keeps_changes: bool) -> str | None:
+    """The operator that a refresh computes whole where a recompute would be cheaper, in words.
+
+    A window at the top of a view is computed once: its old rows are those that are stored, and both are
+    compared. A recompute has to compare them too, unless nobody asks what changed."""
+    at_top = keeps_changes and isinstance(layout, BagLayout) and layout.partition is not None
+    for node in walk(root):
+        if isinstance(node, TopK) and method_of(node, layout).startswith(_RECOMPUTE):
+            return "ORDER BY … LIMIT inside is computed anew"
+        if isinstance(node, Window) and not at_top and method_of(node, layout).startswith(_RECOMPUTE):
+            return "a window without PARTITION BY is computed anew"
+    return None
+
+
 def _window(node: Window) -> str:
     _, partition = window_chain(node)
     if not partition:

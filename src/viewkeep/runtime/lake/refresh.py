@@ -86,7 +86,7 @@ class LakeRefresher:
             report = self._unchanged(stored, "no source changed", now, since)
             return replace(report, seconds=time.perf_counter() - began)
         self.db.check_zone(record)
-        choice = self._choose(record, changed, now, lost, full)
+        choice = self._choose(stored, changed, now, lost, full)
         reading = Reading()
         choice, outcome = self._compute(stored, choice, changed, since, reading)
         if idle and not outcome.inserted and not outcome.deleted:
@@ -181,12 +181,13 @@ class LakeRefresher:
 
     def _choose(
         self,
-        record: ViewRecord,
+        stored: StoredView,
         changed: Mapping[str, Change],
         now: Mapping[TableName, Snapshot],
         lost: str | None,
         full: bool,
     ) -> Choice:
+        record = stored.record
         choice = choose(
             Situation(
                 record.policy,
@@ -198,6 +199,8 @@ class LakeRefresher:
                 full,
                 record.keeps_changes,
                 record.timed,
+                self.db.compiled(record).anew,
+                stored.snapshot.rows,
             )
         )
         if choice.strategy == "recompute" and record.policy == "strict" and not full:

@@ -260,6 +260,8 @@ class Refresher:
                 full,
                 record.keeps_changes,
                 record.timed,
+                compiled.anew,
+                self._stored_rows(run, record) if compiled.anew else 0,
             )
         )
         if choice.strategy == "recompute" and record.policy == "strict" and not full:
@@ -350,6 +352,11 @@ class Refresher:
             looks.append(f"SELECT 1 FROM {backing} WHERE _vk_born > {position:d}")
         return any(self.engine.execute(f"{look} LIMIT 1") for look in looks)
 
+    def _stored_rows(self, run: _Run, record: ViewRecord) -> int:
+        if record.name.folded not in run.rows:
+            run.rows[record.name.folded] = self.capture.count(names.backing(record.name))
+        return run.rows[record.name.folded]
+
     def _rows(self, run: _Run, source: str) -> int:
         if source in run.pending:
             return run.pending[source].rows
@@ -409,9 +416,7 @@ class Refresher:
         """Run a program; how many view rows came and went."""
         backing, inserted, deleted = names.backing(compiled.view), 0, 0
         staged: list[TableName] = []
-        if compiled.view.folded not in run.rows:
-            run.rows[compiled.view.folded] = self.capture.count(backing)
-        rows, empty = run.rows[compiled.view.folded], 0
+        rows, empty = self._stored_rows(run, run.records[compiled.view.folded]), 0
         values = self._values(run, compiled)
         for statement in statements:
             if isinstance(statement.step, DropEmpty) and not empty:
