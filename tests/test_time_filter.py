@@ -191,7 +191,8 @@ def watch() -> Watch:
     return Watch(datetime(2026, 1, 2, tzinfo=UTC))
 
 
-HOURS = "CREATE TABLE t (id INTEGER, k INTEGER, ts TIMESTAMP); INSERT INTO t SELECT i, i % 5, TIMESTAMP '2026-01-01 00:30:00' + INTERVAL 1 HOUR * i FROM range(48) r(i)"
+_ROWS = ", ".join(f"({i}, {i % 5}, TIMESTAMP '{datetime(2026, 1, 1, 0, 30) + timedelta(hours=i)}')" for i in range(48))
+HOURS = f"CREATE TABLE t (id INTEGER, k INTEGER, ts TIMESTAMP); INSERT INTO t VALUES {_ROWS}"
 LAST_DAY = "SELECT id, ts FROM t WHERE ts > now() - INTERVAL 1 DAY AND ts <= now()"
 
 
