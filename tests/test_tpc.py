@@ -28,12 +28,19 @@ WORDS = ("delta", "affected keys", "recompute of this operator", "recompute")
 """From best to worst."""
 
 QUICK = frozenset(
-    f"q{n}"
-    for n in "03 05 07 12 13 15 16 17 19 20 21 22 27 32 36 37 40 41 44 48 51 53 67 70 76 84 87 93 97 98".split()
+    f"q{n}" for n in "03 05 07 12 13 15 16 17 19 20 21 22 27 32 36 37 40 41 44 48 51 53 67 70 76 84 87 93 97 98".split()
 )
 """Of TPC-DS: every kind of operator, and little to compile. The others are run by `make long`."""
-SELDOM = frozenset()
-"""Views that stay empty over tables this small."""
+SELDOM = frozenset({"q08", "q34", "q58", "q64"})
+"""Views of TPC-DS that stay empty over tables this small: they ask for many rows of a kind, or for sums that are close."""
+SEEDS = {
+    "TPC-H": {"q15": 6, "q21": 4},
+    "TPC-DS": {
+        **dict.fromkeys(("q11", "q21", "q39a", "q78", "q83", "q84"), 4),
+        **{"q14b": 16, "q23b": 10, "q39b": 10, "q69": 10, "q73": 12, "q91": 6},
+    },
+}
+"""With which a view has rows from the start, where 0 gives none."""
 
 
 # ---------------------------------------------------------------------- kept
@@ -41,12 +48,12 @@ def follow(benchmark: Benchmark, name: str, seed: int, engine: Engine | None = N
     """Run one view through some batches; how many rows it had at most."""
     world = rows_for(benchmark, name, seed, keyed=seed % 3 != 2)
     query = with_limit(benchmark.queries[name], 3) if seed % 2 else benchmark.queries[name]
-    most = 0
     with viewkeep.connect("duckdb://") if engine is None else engine.connect() as keeper:
         open_tables(keeper, world)
         keeper.sql(f"CREATE MATERIALIZED VIEW v WITH (policy = 'incremental') AS {query}")
         beside = decided(query, keeper.query("SELECT * FROM v").num_columns)
         assert_view_equals_query(keeper, "v", beside, "at first")
+        most = keeper.query("SELECT * FROM v").num_rows
         for number in range(batches):
             changed = world.rng.sample(list(world.tables), max(1, len(world.tables) * 2 // 3))
             for table in changed if number else world.tables:
@@ -63,13 +70,13 @@ def follow(benchmark: Benchmark, name: str, seed: int, engine: Engine | None = N
 
 @pytest.mark.parametrize("name", TPCH.queries)
 def test_tpch_is_kept(name: str) -> None:
-    assert follow(TPCH, name, 0)
+    assert follow(TPCH, name, SEEDS["TPC-H"].get(name, 0))
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in TPCDS.queries])
 def test_tpcds_is_kept(name: str) -> None:
-    assert follow(TPCDS, name, 0) or name in SELDOM
+    assert follow(TPCDS, name, SEEDS["TPC-DS"].get(name, 0)) or name in SELDOM
 
 
 @pytest.mark.slow

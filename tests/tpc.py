@@ -41,8 +41,8 @@ class Benchmark:
     days: int
     few: frozenset[str]
     """Tables that have few rows."""
-    wide: dict[str, tuple[int, ...]]
-    """Columns whose values the query compares with each other at a distance."""
+    usual: dict[str, tuple[Any, ...]]
+    """Values of columns for which anything would be too much."""
 
     @cached_property
     def schema(self) -> str:
@@ -60,7 +60,15 @@ class Benchmark:
         return hash(self.name)
 
 
-TPCH = Benchmark("TPC-H", HERE / "tpch", date(1992, 1, 1), 2500, frozenset({"region", "nation"}), {"ps_availqty": (1, 1000)})
+DISCOUNTS = tuple(Decimal(n).scaleb(-2) for n in (0, 2, 5, 10))
+TPCH = Benchmark(
+    "TPC-H",
+    HERE / "tpch",
+    date(1992, 1, 1),
+    2500,
+    frozenset({"region", "nation"}),
+    {"ps_availqty": (1, 1000), "l_discount": DISCOUNTS},
+)
 TPCDS = Benchmark(
     "TPC-DS",
     HERE / "tpcds",
@@ -89,11 +97,21 @@ def compared_with(benchmark: Benchmark, query: str) -> dict[str, list[Any]]:
                 test, exp.Between
             ):
                 values.append((numbers[0] + numbers[1]) / 2)
+            if isinstance(test, exp.GT | exp.GTE | exp.LT | exp.LTE):
+                values += [v + d for v in values if isinstance(v, int) for d in (-1, 1)]
             if isinstance(test, exp.NEQ) or isinstance(test.parent, exp.Not):
                 values += [ANYTHING] * 4
             for name in names:
                 found[name] += values
     return found
+
+
+@cache
+def asked_for_null(benchmark: Benchmark, query: str) -> frozenset[str]:
+    """Columns of which the query asks whether they are NULL."""
+    tree = sqlglot.parse_one(benchmark.queries[query], dialect="duckdb")
+    tests = [t for t in tree.find_all(exp.Is) if isinstance(t.expression, exp.Null)]
+    return frozenset(t.this.name for t in tests)
 
 
 def _constants(test: exp.Expr) -> Iterator[exp.Expr]:
@@ -150,7 +168,7 @@ class Rows(World):
         assert self.days is not None
         names = [c.name for c in self.tables["date_dim"].columns]
         taken = {r[names.index("d_date")] for r in there}
-        while (day := self.days(self.rng, [d for d in taken if d])) in taken:
+        while (day := self.days(self.rng, sorted(d for d in taken if d))) in taken:
             pass
         told = about(day)
         return tuple(told.get(n, v) if n in self.used or n == "d_date" else v for n, v in zip(names, row, strict=True))
@@ -188,7 +206,7 @@ class Rows(World):
         for row in self.some(table, 1):  # another key
             if (other := self.new_row(table)) is not None:
                 at = self.key_of(table)
-                self.update(table, row, tuple(o if i in at else v for i, (o, v) in enumerate(zip(other, row))))
+                self.update(table, row, tuple(o if i in at else v for i, (o, v) in enumerate(zip(other, row, strict=True))))
         for row in self.some(table, 1):  # the same key says something else
             self.delete(table, [row])
             self.insert(table, [self.altered(table, row, 4)])
@@ -252,30 +270,30 @@ def open_tables(keeper: viewkeep.Keeper, world: Rows) -> None:
 def _count(benchmark: Benchmark, table: Table) -> int:
     """Of rows at the start."""
     if str(table.name) in benchmark.few:
-        return 3
-    if len(table.keys[0].columns) > 1:
-        return 90
-    if str(table.name) == "date_dim":
-        return 14
-    return 10 if table.foreign_keys else 8
+        return 4
+    return 150 if len(table.keys[0].columns) > 1 else 14
 
 
 def _top_key(benchmark: Benchmark, table: Table) -> int:
     """Keys are numbers from 1 to this. There are more of them than rows: some point at nothing."""
-    return max(4, _count(benchmark, table) * 5 // 4)
+    return _count(benchmark, table) * 8 // 7
 
 
 def _column(benchmark: Benchmark, query: str, table: Table, name: str, used: frozenset[str]) -> Col:
     column = table.column(name)
     kind = {"INT": "INTEGER"}.get(column.type, column.type)
     key = name in table.keys[0].columns
-    make = _pointer(benchmark, table, name) or _plain(benchmark, query, name, kind)
+    make = _plain(benchmark, query, name, kind, _pointer(benchmark, table, name))
     if key:
-        make = make if len(table.keys[0].columns) > 1 and _points(table, name) else _number(1, _top_number(benchmark, table))
+        make = (
+            make
+            if len(table.keys[0].columns) > 1 and _points(table, name)
+            else _number(1, _top_number(benchmark, table))
+        )
     elif name not in used:
         make = _constant(kind)
     else:
-        make = _or_null(make)
+        make = _or_null(make, 0.3 if name in asked_for_null(benchmark, query) else 0.04)
     return Col(name, kind, make, nullable=not key)
 
 
@@ -290,7 +308,7 @@ def _points(table: Table, name: str) -> bool:
 def _pointer(benchmark: Benchmark, table: Table, name: str) -> Maker | None:
     for key in table.foreign_keys:
         if key.columns == (name,):
-            return _number(1, _top_key(benchmark, benchmark.catalog.get(key.parent)))
+            return _mostly_low(_top_key(benchmark, benchmark.catalog.get(key.parent)))
     return None
 
 
@@ -298,23 +316,28 @@ def _number(low: int, high: int) -> Maker:
     return lambda rng: rng.randint(low, high)
 
 
+def _mostly_low(high: int) -> Maker:
+    """Small numbers more often than large ones: some customers buy a lot."""
+    return lambda rng: rng.randint(1, rng.randint(1, high))
+
+
 def _constant(kind: str) -> Maker:
     """Of a column that the query does not read."""
     return lambda rng: rng.choice(["x", "y"]) if kind in ("TEXT", "VARCHAR") else None
 
 
-def _or_null(make: Maker) -> Maker:
-    return lambda rng: None if rng.random() < 0.04 else make(rng)
+def _or_null(make: Maker, share: float) -> Maker:
+    return lambda rng: None if rng.random() < share else make(rng)
 
 
-def _plain(benchmark: Benchmark, query: str, name: str, kind: str) -> Maker:
-    """A value that the query compares the column with, or anything."""
+def _plain(benchmark: Benchmark, query: str, name: str, kind: str, pointer: Maker | None) -> Maker:
+    """A value that the query compares the column with, or anything; of a foreign key, mostly a key."""
     listed = [v for c in compared_with(benchmark, query).get(name, ()) if (v := _as(kind, c)) is not None]
-    listed += benchmark.wide.get(name, ())
-    anything = _anything(benchmark, kind)
+    listed += benchmark.usual.get(name, ())
+    anything, seldom = pointer or _anything(benchmark, kind), 0.7 if pointer else 0.15
 
     def make(rng: random.Random) -> Any:
-        if not listed or rng.random() < 0.15:
+        if not listed or rng.random() < seldom:
             return anything(rng)
         if (value := rng.choice(listed)) is ANYTHING:
             return anything(rng)
@@ -357,7 +380,7 @@ def _as(kind: str, value: Any) -> Any:
 def _anything(benchmark: Benchmark, kind: str) -> Maker:
     match kind.partition("(")[0]:
         case "INTEGER":
-            return _number(0, 6)
+            return lambda rng: rng.choice((0, 1, 2, 3, 4, 5, 40))
         case "DECIMAL":
             return lambda rng: Decimal(rng.randint(-2000, 30000)).scaleb(-2)
         case "DATE":
@@ -392,10 +415,13 @@ def _calendar(named: dict[str, list[Any]], by_week: bool) -> Callable[[random.Ra
     """Days of which the query names something; a week that it compares with others also a year later."""
 
     def listed(name: str) -> list[Any]:
-        return [v for v in named.get(name, ()) if v is not ANYTHING]
+        kind = "DATE" if name == "d_date" else "VARCHAR" if name == "d_quarter_name" else "INTEGER"
+        return [v for c in named.get(name, ()) if c is not ANYTHING and (v := _as(kind, c)) is not None]
 
     def day_of(rng: random.Random) -> date:
-        if (days := listed("d_date")) and rng.random() < 0.7:
+        if (days := listed("d_date")) and rng.random() < 0.3:
+            return rng.choice(days)
+        if days and rng.random() < 0.7:
             return min(days) + timedelta(days=rng.randint(-5, (max(days) - min(days)).days + 5))
         year = rng.choice(listed("d_year") or range(1998, 2003))
         month = rng.choice(listed("d_moy") or [q * 3 for q in listed("d_qoy")] or range(1, 13))
@@ -413,6 +439,8 @@ def _calendar(named: dict[str, list[Any]], by_week: bool) -> Callable[[random.Ra
     def make(rng: random.Random, there: list[date]) -> date:
         if by_week and there and rng.random() < 0.5:
             return rng.choice(there) + timedelta(days=rng.choice((0, 364, 371)) + rng.randint(-3, 3))
+        if there and rng.random() < 0.15:
+            return rng.choice(there) + timedelta(days=rng.randint(1, 60))
         if rng.random() < 0.1:
             return date(1998, 1, 1) + timedelta(days=rng.randrange(1800))
         return day_of(rng)

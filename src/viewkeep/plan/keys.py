@@ -74,7 +74,7 @@ def has_one_row(node: Node) -> bool:
     match node:
         case Aggregate():
             return not node.keys
-        case Filter() | Project() | TopK() | Window():
+        case Filter() | TimeFilter() | Project() | TopK() | Window():
             return has_one_row(node.input)
         case Join(kind=JoinKind.SEMI | JoinKind.ANTI):
             return has_one_row(node.left)
