@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import cache, cached_property
@@ -136,7 +136,7 @@ def _value(engine: duckdb.DuckDBPyConnection, constant: exp.Expr) -> Any:
 class Rows(World):
     """The tables that one query reads. Where `keyed`, no two rows of a table share its primary key."""
 
-    catalog: Catalog = Catalog()
+    catalog: Catalog = field(default_factory=Catalog)
     used: frozenset[str] = frozenset()
     keyed: bool = True
     days: Callable[[random.Random, list[date]], date] | None = None
@@ -206,7 +206,7 @@ class Rows(World):
         for row in self.some(table, 1):  # another key
             if (other := self.new_row(table)) is not None:
                 at = self.key_of(table)
-                self.update(table, row, tuple(o if i in at else v for i, (o, v) in enumerate(zip(other, row, strict=True))))
+                self.update(table, row, tuple(other[i] if i in at else v for i, v in enumerate(row)))
         for row in self.some(table, 1):  # the same key says something else
             self.delete(table, [row])
             self.insert(table, [self.altered(table, row, 4)])
@@ -285,11 +285,7 @@ def _column(benchmark: Benchmark, query: str, table: Table, name: str, used: fro
     key = name in table.keys[0].columns
     make = _plain(benchmark, query, name, kind, _pointer(benchmark, table, name))
     if key:
-        make = (
-            make
-            if len(table.keys[0].columns) > 1 and _points(table, name)
-            else _number(1, _top_number(benchmark, table))
-        )
+        make = make if _points(table, name) else _number(1, _top_number(benchmark, table))
     elif name not in used:
         make = _constant(kind)
     else:
