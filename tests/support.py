@@ -70,6 +70,8 @@ class Col:
 
     @property
     def arrow(self) -> pa.DataType:
+        if self.type.startswith("DECIMAL"):
+            return pa.decimal128(*map(int, self.type.removeprefix("DECIMAL(").removesuffix(")").split(",")))
         return {
             "INTEGER": pa.int32(),
             "TEXT": pa.string(),
@@ -77,7 +79,6 @@ class Col:
             "DATE": pa.date32(),
             "TIMESTAMP": pa.timestamp("us"),
             "BOOLEAN": pa.bool_(),
-            "DECIMAL(12,2)": pa.decimal128(12, 2),
         }[self.type]
 
 

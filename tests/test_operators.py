@@ -687,6 +687,11 @@ CASES = (
     Case("order only", "SELECT id, qty FROM orders ORDER BY qty DESC NULLS LAST, id"),
     Case("top k", "SELECT id, amount FROM orders ORDER BY amount DESC NULLS LAST, id LIMIT 5"),
     Case("top k with offset", "SELECT id, qty FROM orders ORDER BY qty NULLS FIRST, id DESC LIMIT 4 OFFSET 2"),
+    Case("limit of one row", "SELECT SUM(qty) AS s, COUNT(*) AS n FROM orders LIMIT 10"),
+    Case(
+        "limit of single rows side by side",
+        "SELECT * FROM (SELECT COUNT(*) AS a FROM orders) x, (SELECT MAX(qty) AS b FROM orders WHERE qty > 3) y LIMIT 1",
+    ),
     Case("top k by a hidden column", "SELECT name FROM customers ORDER BY id LIMIT 3"),
     Case(
         "top k of groups",

@@ -69,6 +69,21 @@ def keys_of(node: Node, catalog: Catalog) -> Keys:
             assert_never(node)
 
 
+def has_one_row(node: Node) -> bool:
+    """Whether a result can never have a second row: an aggregate without keys, or several of them side by side."""
+    match node:
+        case Aggregate():
+            return not node.keys
+        case Filter() | TimeFilter() | Project() | TopK() | Window():
+            return has_one_row(node.input)
+        case Join(kind=JoinKind.SEMI | JoinKind.ANTI):
+            return has_one_row(node.left)
+        case Join(kind=JoinKind.INNER | JoinKind.LEFT):
+            return has_one_row(node.left) and has_one_row(node.right)
+        case _:
+            return False
+
+
 def _scan_keys(scan: Scan, catalog: Catalog) -> Keys:
     table = catalog.find(scan.table)
     if table is None or scan.state is State.DELTA:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import assert_never
@@ -328,14 +328,32 @@ def graft(node: Node, old: Node, new: Node) -> Node:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Every node, parents first."""
-    yield node
-    for child in inputs_of(node):
-        yield from walk(child)
+    """Every node, parents first. A node that is used twice comes once: in a delta there may be more ways to it
+    than one could walk."""
+    seen: set[int] = set()
+    waiting = [node]
+    while waiting:
+        current = waiting.pop()
+        if id(current) not in seen:
+            seen.add(id(current))
+            yield current
+            waiting += reversed(inputs_of(current))
 
 
 def scans(node: Node) -> Iterator[Scan]:
     return (n for n in walk(node) if isinstance(n, Scan))
+
+
+def count_uses(node: Node, test: Callable[[Node], bool]) -> int:
+    """How often rows of some nodes are used: a node that two others read counts twice."""
+    known: dict[int, int] = {}
+
+    def count(current: Node) -> int:
+        if id(current) not in known:
+            known[id(current)] = int(test(current)) + sum(map(count, inputs_of(current)))
+        return known[id(current)]
+
+    return count(node)
 
 
 def sources(node: Node) -> tuple[TableName, ...]:

@@ -22,7 +22,16 @@ from viewkeep.sql.aggregates import AggregateCollector, columns_in_aggregates, c
 from viewkeep.sql.clock import at_time
 from viewkeep.sql.determinism import check_deterministic
 from viewkeep.sql.grouping_sets import GroupingSets, listed_sets
-from viewkeep.sql.ordering import arrange, by_all, cut_of, first_of_each, order_of, output_index, without_limit
+from viewkeep.sql.ordering import (
+    arrange,
+    by_all,
+    cut_of,
+    first_of_each,
+    order_of,
+    output_index,
+    refuse_arbitrary,
+    without_limit,
+)
 from viewkeep.sql.parse import parse_one, position_of
 from viewkeep.sql.pivot import expand
 from viewkeep.sql.scope import Relation, Scope
@@ -87,6 +96,7 @@ def _nested(tree: exp.Expr, env: Env, outer: Scope, theta: bool, values: bool) -
 def _arranged(tree: exp.Expr, built: Built, env: Env, top: bool) -> Built:
     """ORDER BY and LIMIT after a set operation or a query in parentheses: they see the output columns."""
     (node, names), order, cut = built, tree.args.get("order"), cut_of(tree)
+    refuse_arbitrary(tree, node)
     if not order or (cut.keeps_all and not top):
         return built
     scope = Scope([Relation("", tuple((n, f.id) for n, f in zip(names, node.fields, strict=True)))])
@@ -405,6 +415,7 @@ class _Select:
 
     def _top_k(self, node: Node, parts: _Parts, once: bool) -> Node:
         cut = cut_of(self.tree)
+        refuse_arbitrary(self.tree, node)
         if not parts.order or (cut.keeps_all and not self.top):
             return node
         orders: list[Order] = []

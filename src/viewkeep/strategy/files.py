@@ -31,7 +31,7 @@ from viewkeep.plan.nodes import (
     Scan,
     State,
     Union,
-    scans,
+    count_uses,
 )
 from viewkeep.plan.scalars import column, conjoin, integer, null_safe_equal
 from viewkeep.strategy import names
@@ -91,7 +91,7 @@ def refresh_files(layout: BagLayout | GroupLayout, context: Context, append_only
 # ---------------------------------------------------------------------- rows
 def _append(layout: BagLayout, change: Weighted, context: Context) -> Rewrite:
     """Nothing leaves the view. With one delta there is nothing to cancel either."""
-    deltas = sum(scan.state is State.DELTA for scan in scans(change.node))
+    deltas = count_uses(change.node, lambda n: isinstance(n, Scan) and n.state is State.DELTA)
     rows = change if deltas == 1 else to_units(change, context.fresh)
     return Rewrite(Project(rows.node, keep(layout.stored)))
 
