@@ -52,23 +52,23 @@ def join_all(relations: list[Node], predicates: list[Scalar]) -> Node:
     Each predicate is applied as soon as its columns are there: on one relation as a filter, on
     more as a join condition. The first relation should be the smallest (a delta).
     """
-    pending = list(predicates)
+    pending = [(p, columns_of(p)) for p in predicates]
 
     def take(available: frozenset[str]) -> list[Scalar]:
-        ready = [p for p in pending if columns_of(p) and columns_of(p) <= available]
-        pending[:] = [p for p in pending if not any(p is r for r in ready)]
+        ready = [p for p, read in pending if read and read <= available]
+        pending[:] = [(p, read) for p, read in pending if not (read and read <= available)]
         return ready
 
     filtered = [_filter(relation, take(ids_of(relation))) for relation in relations]
-    joined, rest = filtered[0], filtered[1:]
+    joined, rest = filtered[0], [(r, ids_of(r)) for r in filtered[1:]]
+    here = ids_of(joined)
     while rest:
-        here = ids_of(joined)
-        connected = [r for r in rest if any(columns_of(p) & here and columns_of(p) & ids_of(r) for p in pending)]
-        chosen = (connected or rest)[0]
-        rest = [r for r in rest if r is not chosen]
-        joined = Join(joined, chosen, conjoin(take(here | ids_of(chosen))))
+        at = next((i for i, (_, own) in enumerate(rest) if any(read & here and read & own for _, read in pending)), 0)
+        chosen, own = rest.pop(at)
+        here |= own
+        joined = Join(joined, chosen, conjoin(take(here)))
     # What is left reads no column at all (WHERE FALSE): it still has to hold.
-    leftover = conjoin(pending)
+    leftover = conjoin(p for p, _ in pending)
     return joined if leftover is None else Filter(joined, leftover)
 
 
