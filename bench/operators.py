@@ -160,13 +160,21 @@ def measured(
         refreshed = seconds(lambda: ways.add(_way(keeper.refresh(VIEW))))
         query = operator.query.replace("now()", f"TIMESTAMPTZ '{clock.time}'")
         runs.append(Run(applied, refreshed, timed_recompute(keeper, query)))
-    try:
-        check(keeper)
-    except BenchmarkError as error:
-        raise BenchmarkError(f"{operator.name}: {error}") from None
+    _check(keeper, operator)
     size = keeper.query(f"SELECT COUNT(*) AS n FROM {VIEW}").column("n")[0].as_py()
     keeper.sql(f"DROP MATERIALIZED VIEW {VIEW}")
     return runs[1:], ", ".join(sorted(ways)), size
+
+
+def _check(keeper: viewkeep.Keeper, operator: Operator) -> None:
+    """The view is what was just computed again; what differs may be the last digits of doubles, which verify knows of."""
+    both = (f"{VIEW} EXCEPT ALL FROM bench_reference", f"bench_reference EXCEPT ALL FROM {VIEW}")
+    differing = [keeper.engine.execute(f"SELECT COUNT(*) FROM (FROM {query})")[0][0] for query in both]
+    if any(differing):
+        try:
+            check(keeper)
+        except BenchmarkError as error:
+            raise BenchmarkError(f"{operator.name}: {error}") from None
 
 
 def _way(report: viewkeep.RefreshReport) -> str:

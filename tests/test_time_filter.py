@@ -13,6 +13,7 @@ import pytest
 import viewkeep
 from support import Batch, Engine, assert_view_equals_query, empty, heavy_mix, open_keeper, refill, small_changes
 
+pytestmark = pytest.mark.timeout(1200)  # on Spark
 TABLES = ("orders", "customers", "events", "tags")
 QUERIES = {
     "rows": "SELECT * FROM events WHERE moment > now() - INTERVAL 2 HOUR",
@@ -285,7 +286,8 @@ def test_views_of_one_database_have_their_own_times(keeper: viewkeep.Keeper, wat
         keeper.refresh(name)
         shown[name] = watch.time
         assert {s.view: s.as_of for s in keeper.status()} == shown
-        assert all(keeper.verify(n).equal for n in names)
+        assert keeper.verify(("v1", "v2", "v0")[step % 3]).equal  # one that may have waited
+    assert all(keeper.verify(n).equal for n in names)
 
 
 def test_the_time_is_stored_with_the_rows(tmp_path: Path, watch: Watch) -> None:

@@ -447,3 +447,26 @@ def test_what_is_nested_too_deeply_is_recomputed() -> None:
         report = keeper.refresh("v")
         assert (report.strategy, "nested deeper" in report.reason) == ("recompute", True)
         assert_view_equals_query(keeper, "v", query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT DISTINCT ON (a, b) id, a, b, SUM(v) OVER (PARTITION BY a) AS s FROM t ORDER BY a, b, id",
+        "SELECT DISTINCT ON (a) id, a, b, SUM(v) OVER (PARTITION BY a, b) AS s FROM t ORDER BY a, id",
+        "SELECT s, COUNT(*) AS n FROM (SELECT DISTINCT ON (a, b) id, SUM(v) OVER (PARTITION BY a) AS s FROM t ORDER BY a, b, id) q GROUP BY s",  # noqa: E501
+    ],
+)
+def test_windows_on_one_another_are_kept_by_the_coarser_partition(query: str) -> None:
+    """A row moves what the coarser window says of rows that are in other partitions of the finer one."""
+    with viewkeep.connect("duckdb://") as keeper:
+        keeper.sql("CREATE TABLE t AS SELECT i AS id, i % 3 AS a, i % 4 AS b, i AS v FROM range(40) r(i)")
+        keeper.sql(f"CREATE MATERIALIZED VIEW w WITH (policy = 'incremental') AS {query}")
+        for change in (
+            "INSERT INTO t VALUES (-1, 1, 1, 1000)",
+            "DELETE FROM t WHERE id = 1",
+            "DELETE FROM t WHERE id = 5",
+        ):
+            keeper.sql(change)
+            assert keeper.refresh("w").strategy == "classical"
+            assert_view_equals_query(keeper, "w", query, change)
