@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import viewkeep
-from viewkeep.catalog import Catalog, Column, ForeignKey, Key, Table, TableName
+from viewkeep.catalog import Catalog, Column, ForeignKey, Key, Table, TableName, Trust
 from viewkeep.incremental.foreign_keys import Component, components, edges_of
 from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.nodes import Field, Scan
@@ -272,7 +272,7 @@ def _catalog() -> Catalog:
         listed = [c.split() for c in columns.rstrip(");").split(", ")]
         keys = (Key(tuple(KEYS[name]), enforced=False),) if name in KEYS else ()
         foreign = tuple(
-            ForeignKey(tuple(c), TableName(p), tuple(pc), enforced=False) for t, c, p, pc in FOREIGN_KEYS if t == name
+            ForeignKey(tuple(c), TableName(p), tuple(pc), Trust.CHECKED) for t, c, p, pc in FOREIGN_KEYS if t == name
         )
         tables.append(Table(TableName(name), tuple(Column(c, t) for c, t in listed), keys=keys, foreign_keys=foreign))
     return Catalog.of(tables)

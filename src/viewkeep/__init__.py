@@ -10,7 +10,7 @@ from viewkeep.engine.duckdb import DuckDBEngine
 from viewkeep.errors import ConnectError, ViewkeepError
 from viewkeep.runtime.compiled import compile_view
 from viewkeep.runtime.keeper import Keeper
-from viewkeep.runtime.reports import RefreshReport, VerifyReport, ViewStatus
+from viewkeep.runtime.reports import KeyCheck, RefreshReport, VerifyReport, ViewStatus
 from viewkeep.runtime.transactional.database import TransactionalDatabase
 from viewkeep.sql.parse import split
 from viewkeep.sql.schema import read_schema
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __version__ = "0.1.0.dev0"
-__all__ = ["Keeper", "RefreshReport", "VerifyReport", "ViewStatus", "ViewkeepError", "compile", "connect"]
+__all__ = ["Keeper", "KeyCheck", "RefreshReport", "VerifyReport", "ViewStatus", "ViewkeepError", "compile", "connect"]
 
 
 def connect(url: str | None = None, *, spark: SparkSession | None = None, warehouse: str | None = None) -> Keeper:

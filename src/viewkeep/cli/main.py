@@ -184,16 +184,24 @@ def status(db: Database, json: Json = False) -> None:
 
 
 @app.command()
-def explain(view: View, db: Database) -> None:
+def explain(
+    view: View,
+    db: Database,
+    graph: Annotated[
+        str | None,
+        typer.Option(metavar="FORM", help="Only the foreign keys that its joins follow: text, dot or mermaid."),
+    ] = None,
+) -> None:
     """Show how a view is kept: its plan, what is incremental and what is not, the last choice and its reason.
 
     \b
     Examples:
       viewkeep explain totals --db shop.duckdb
+      viewkeep explain totals --db shop.duckdb --graph dot | dot -Tsvg -o keys.svg
       viewkeep sql --db shop.duckdb "EXPLAIN CREATE MATERIALIZED VIEW v AS SELECT …"   (before you make it)
     """
     with open_database(db) as keeper:
-        print(keeper.explain(view))
+        print(keeper.explain(view, graph))
 
 
 @app.command(name="compile")

@@ -1,4 +1,4 @@
-"""Which foreign keys must not be relied on this time: one query for all of them."""
+"""Which foreign keys must not be relied on this time, and why: one query for all of them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from viewkeep.plan.nodes import Node
 
 
 def guard_sql(doubts: Sequence[Sequence[Node]], dialect: str, bind: Callable[[Node], Node] = lambda n: n) -> str | None:
-    """The numbers of the edges one of whose doubts has a row; None where there is nothing to doubt."""
+    """The numbers of the edges and of their doubts that have a row; None where there is nothing to doubt."""
     parts: list[exp.Query] = []
-    for number, plans in enumerate(doubts):
-        for plan in plans:
+    for edge, plans in enumerate(doubts):
+        for number, plan in enumerate(plans):
             found = select(bind(plan), [(exp.Literal.number(1), "found")], dialect)
-            one = exp.select(exp.alias_(exp.Literal.number(number), "edge")).where(exp.Exists(this=found))
-            parts.append(one)
+            numbers = [(edge, "edge"), (number, "doubt")]
+            one = exp.select(*(exp.alias_(exp.Literal.number(n), name) for n, name in numbers))
+            parts.append(one.where(exp.Exists(this=found)))
     if not parts:
         return None
     whole = parts[0]

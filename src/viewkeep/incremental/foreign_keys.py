@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from viewkeep.catalog import Catalog
+from viewkeep.catalog import Catalog, Trust
 from viewkeep.incremental.old import join_weighted, old
 from viewkeep.incremental.scan import delta_scan
 from viewkeep.incremental.weighted import Context, Edge, Weighted, consolidate, keep, to_units
@@ -46,7 +46,7 @@ class Component:
 def edges_of(root: Node, catalog: Catalog) -> tuple[Edge, ...]:
     """All edges of a plan, join by join."""
     found: list[Edge] = []
-    for relations, predicates in _joins(root):
+    for relations, predicates in inner_joins(root):
         scans = [r for r in relations if isinstance(r, Scan)]
         equal = {frozenset((p.this.name, p.expression.name)) for p in predicates if _is_equality(p)}
         for child in scans:
@@ -56,7 +56,7 @@ def edges_of(root: Node, catalog: Catalog) -> tuple[Edge, ...]:
     return tuple(found)
 
 
-def _joins(node: Node) -> list[tuple[list[Node], list[Scalar]]]:
+def inner_joins(node: Node) -> list[tuple[list[Node], list[Scalar]]]:
     """The maximal inner joins of a plan, flattened."""
     found, inside = [], set[int]()
     for current in walk(node):
@@ -92,7 +92,8 @@ def _between(child: Scan, parent: Scan, equal: set[frozenset[str]], catalog: Cat
         joined = [(c, p) for c, p in pairs if c is not None and p is not None and frozenset((c, p)) in equal]
         if pairs and len(joined) == len(pairs):
             label = f"{child.table}({', '.join(key.columns)}) → {parent.table}({', '.join(pointed)})"
-            edge = Edge(_node_name(child), _node_name(parent), tuple(joined), parent.table.folded, key.enforced, label)
+            enforced = key.trust is not Trust.CHECKED
+            edge = Edge(_node_name(child), _node_name(parent), tuple(joined), parent.table.folded, enforced, label)
             found.append(edge)
     return found
 
@@ -103,7 +104,7 @@ def _node_name(scan: Scan) -> str:
 
 def components(relations: Sequence[Node], edges: frozenset[Edge]) -> list[Component]:
     """The largest rooted component first, then the largest of what is left."""
-    number = _numbers(relations)
+    number = scan_numbers(relations)
     points: dict[int, set[int]] = {}
     for edge in edges:
         if edge.child in number and edge.parent in number:
@@ -124,35 +125,7 @@ def _reach(root: int, points: dict[int, set[int]], left: set[int]) -> list[int]:
     return found
 
 
-def draw_components(root: Node, edges: tuple[Edge, ...]) -> list[str]:
-    """The components of each join as indented lines, and how many branches they save."""
-    lines: list[str] = []
-    for relations, _ in _joins(root):
-        parts = components(relations, frozenset(edges))
-        if len(parts) == len(relations):
-            continue
-        lines.append(f"{len(relations)} tables, {len(parts)} branch{'es' if len(parts) > 1 else ''}:")
-        for part in parts:
-            lines += _draw(part.root, relations, edges, set(part.members), "  ")
-    return lines
-
-
-def _draw(at: int, relations: Sequence[Node], edges: tuple[Edge, ...], inside: set[int], margin: str) -> list[str]:
-    """A relation, and below it what it points at; each of the component once."""
-    here = relations[at]
-    inside.discard(at)
-    if not isinstance(here, Scan):
-        return [f"{margin}a subquery"]
-    lines, number = [f"{margin}{here.table}"], _numbers(relations)
-    for edge in edges:
-        target = number.get(edge.parent)
-        if edge.child == _node_name(here) and target in inside:
-            below = _draw(target, relations, edges, inside, margin + "    ")
-            lines += [f"{margin}└─ {edge.label}", *below[1:]]
-    return lines
-
-
-def _numbers(relations: Sequence[Node]) -> dict[str, int]:
+def scan_numbers(relations: Sequence[Node]) -> dict[str, int]:
     return {_node_name(r): i for i, r in enumerate(relations) if isinstance(r, Scan)}
 
 
@@ -171,22 +144,34 @@ def _moved(scan: Scan, context: Context, sign: type[exp.Expr]) -> Node:
     return Project(some, keep(scan.fields))
 
 
-def violations(root: Node, edge: Edge, context: Context) -> list[Node]:
-    """Plans each of which has a row if the edge must not be relied on for these changes."""
-    for relations, predicates in _joins(root):
+@dataclass(frozen=True, slots=True, eq=False)
+class Doubt:
+    """A plan that has a row if an edge must not be relied on for these changes, and why then."""
+
+    plan: Node
+    why: str
+
+
+def violations(root: Node, edge: Edge, context: Context) -> list[Doubt]:
+    """All that speaks against relying on an edge for these changes."""
+    for relations, predicates in inner_joins(root):
         by_name = {_node_name(r): r for r in relations if isinstance(r, Scan)}
         if edge.child in by_name and edge.parent in by_name:
             child, parent = by_name[edge.child], by_name[edge.parent]
             lost, gained = (_moved(parent, context, sign) for sign in (exp.LT, exp.GT))
             if edge.enforced:
-                return [_both(edge, lost, gained, context)] if parent.table.folded in context.lost_rows else []
+                again = Doubt(_both(edge, lost, gained, context), f"keys of {parent.table} went and came again")
+                return [again] if parent.table.folded in context.lost_rows else []
             here = {f.id for f in (*child.fields, *parent.fields)}
             between = [p for p in predicates if columns_of(p) and columns_of(p) <= here]
-            found: list[Node] = []
+            found: list[Doubt] = []
             if parent.table.folded in context.lost_rows:
-                found.append(join_weighted([Weighted(lost), Weighted(child)], between, context).node)
+                left = join_weighted([Weighted(lost), Weighted(child)], between, context).node
+                found.append(Doubt(left, f"rows of {child.table} point at what {parent.table} lost"))
             met = join_weighted([Weighted(gained), old(child, context)], between, context)
-            found.append(met.node if met.weight is None else consolidate(met, context.fresh).node)
+            waited = met.node if met.weight is None else consolidate(met, context.fresh).node
+            why = f"rows that {child.table} had before point at what {parent.table} gained"
+            found.append(Doubt(waited, why))
             return found
     return []
 

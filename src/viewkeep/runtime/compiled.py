@@ -6,13 +6,14 @@ compiled once for as long as the database is open.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from viewkeep.catalog import Catalog, TableName
+from viewkeep.emit.guard import guard_sql
 from viewkeep.emit.statements import AVERAGE_DECIMALS, Statement, program_sql
 from viewkeep.errors import UnsupportedError
-from viewkeep.incremental.foreign_keys import edges_of, violations
+from viewkeep.incremental.foreign_keys import Doubt, edges_of, violations
 from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.nodes import (
     Aggregate,
@@ -59,12 +60,16 @@ class CompiledView:
     """Joins along foreign keys."""
     _programs: dict[Shape, Program] = field(default_factory=dict)
     _full: Program | None = None
+    _doubts: dict[tuple[Edge, Shape], list[Doubt]] = field(default_factory=dict)
+    _guards: dict[tuple[tuple[Edge, ...], Shape, str], str | None] = field(default_factory=dict)
     _statements: dict[tuple[int, str], list[Statement]] = field(default_factory=dict)
 
     def forget_programs(self) -> None:
         """What was compiled before `time_travel` or `keeps_changes` were set."""
         self._programs.clear()
         self._statements.clear()
+        self._doubts.clear()
+        self._guards.clear()
         self._full = None
 
     @property
@@ -97,21 +102,33 @@ class CompiledView:
         strategy: str,
         changed: frozenset[str],
         lost_rows: frozenset[str],
-        violated: Callable[[list[Edge], Shape], set[int]],
-    ) -> tuple[Shape, list[str]]:
-        """The shape of a change, and the foreign keys that cannot be relied on for it.
+        violated: Callable[[tuple[Edge, ...], Shape], Iterable[tuple[int, int]]],
+    ) -> tuple[Shape, dict[str, str]]:
+        """The shape of a change, and the foreign keys that cannot be relied on for it, with the reason.
 
-        `violated` asks the engine which of some edges have a doubt that comes true, by their number."""
-        asked = [e for e in self.edges if e.parent_table in changed] if strategy in ("auto", "foreign-key") else []
-        broken = violated(asked, Shape(changed, lost_rows, frozenset(asked))) if asked else set()
+        `violated` asks the engine which doubts about some edges come true: numbers of edge and doubt."""
+        relied = self.edges if strategy in ("auto", "foreign-key") else ()
+        asked = tuple(e for e in relied if e.parent_table in changed)
+        every = Shape(changed, lost_rows, frozenset(asked))
+        broken = {e: self.doubts(asked[e], every)[d].why for e, d in sorted(violated(asked, every))} if asked else {}
         kept = [e for i, e in enumerate(asked) if i not in broken]
         if strategy == "foreign-key":  # what points at an unchanged table holds anyway
             kept += [e for e in self.edges if e.parent_table not in changed]
-        return Shape.of(changed, lost_rows, frozenset(kept)), [asked[i].label for i in sorted(broken)]
+        return Shape.of(changed, lost_rows, frozenset(kept)), {asked[i].label: why for i, why in broken.items()}
 
-    def doubts(self, edge: Edge, shape: Shape) -> list[Node]:
-        """Plans each of which has a row if an edge must not be relied on for a change."""
-        return [simplify(n) for n in violations(self.core, edge, shape.context(self.fresh, self.time_travel))]
+    def doubts(self, edge: Edge, shape: Shape) -> list[Doubt]:
+        """What speaks against relying on an edge for a change."""
+        if (edge, shape) not in self._doubts:
+            found = violations(self.core, edge, shape.context(self.fresh, self.time_travel))
+            self._doubts[edge, shape] = [Doubt(simplify(d.plan), d.why) for d in found]
+        return self._doubts[edge, shape]
+
+    def guard(self, edges: tuple[Edge, ...], shape: Shape, dialect: str) -> str | None:
+        """The query for the numbers of edges and doubts that come true, if there is anything to doubt."""
+        key = (edges, shape, dialect)
+        if key not in self._guards:
+            self._guards[key] = guard_sql([[d.plan for d in self.doubts(e, shape)] for e in edges], dialect)
+        return self._guards[key]
 
     def full_program(self, logged: bool = True) -> Program:
         text = None if self.query else self.text

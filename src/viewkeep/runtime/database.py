@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -112,12 +113,17 @@ class Database(ABC):
             if record.not_incremental is not None:
                 found = opaque_view(record.name, record.query, record.output, record.sources, record.not_incremental)
             else:
-                known = Catalog.of(record.tables, self.catalog().default_schema)
+                known = Catalog.of(map(self._with_foreign_keys, record.tables), self.catalog().default_schema)
                 found = compile_view(record.name, record.query, known, self.dialect, record.output)
             found.time_travel, found.keeps_changes = self.time_travel, record.keeps_changes
             found.forget_programs()
             self._compiled[folded] = found
         return self._compiled[folded]
+
+    def _with_foreign_keys(self, table: Table) -> Table:
+        """A table as it was when a view was made, with the foreign keys of now: no stored row depends on them."""
+        now = self.catalog().find(table.name)
+        return replace(table, foreign_keys=now.foreign_keys if now else ())
 
     def _check_plain_views(self, record: ViewRecord) -> None:
         for name, text in record.expanded.items():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from viewkeep.incremental.foreign_keys import draw_components
+from viewkeep.errors import SqlError
 from viewkeep.plan.printer import show
 from viewkeep.runtime.compiled import CompiledView
 from viewkeep.runtime.reports import RefreshReport
+from viewkeep.strategy.graph import FORMATS, as_dot, as_mermaid, as_text, graphs_of
 from viewkeep.strategy.layout import BagLayout
 from viewkeep.strategy.methods import method_of
 from viewkeep.strategy.program import Append, MergeAdd, Program, Stage
@@ -25,13 +26,31 @@ def explain_compiled(compiled: CompiledView, options: dict[str, str], last: Refr
         program = compiled.program(compiled.every_change())
         if compiled.edges:
             lines += ["", "foreign keys, each relied on where the changes allow it:"]
-            lines += [f"  {line}" for line in draw_components(compiled.core, compiled.edges)]
+            for graph in graphs_of(compiled.core, compiled.edges):
+                lines += [f"  {line}" for line in as_text(graph)]
         lines += ["", "delta plan, if every source changed:", _indent(_delta(program))]
     if last is not None:
         lines += ["", f"last refresh: {last.strategy}; {last.reason}"]
         lines.append(f"  expected to read {last.predicted_rows:,} source rows, consumed {last.changed_rows:,} changes")
+        for key, why in last.dropped.items():
+            lines.append(f"  without {key}: {why}")
         lines.append(f"  +{last.rows_inserted:,} −{last.rows_deleted:,} rows in {last.seconds * 1000:.1f} ms")
     return "\n".join(lines)
+
+
+def draw_graph(compiled: CompiledView, last: RefreshReport | None, form: str) -> str:
+    """The foreign keys of a view as a picture: for Graphviz or Mermaid, or as text."""
+    graphs, removed = graphs_of(compiled.core, compiled.edges), last.dropped if last else {}
+    match form:
+        case "dot":
+            return as_dot(graphs, removed)
+        case "mermaid":
+            return as_mermaid(graphs, removed)
+        case "text":
+            lines = [line for graph in graphs for line in as_text(graph)]
+            return "\n".join(lines or ["no join of this view follows a foreign key"])
+        case _:
+            raise SqlError(f"a graph cannot be drawn as {form!r}", hint=f"use one of: {', '.join(FORMATS)}")
 
 
 def _storage(compiled: CompiledView) -> str:

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from viewkeep.catalog import Column, ForeignKey, Key, Kind, Table, TableName
+from viewkeep.catalog import Column, ForeignKey, Key, Kind, Table, TableName, Trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def _table_to_json(table: Table) -> dict[str, Any]:
         "columns": [asdict(c) for c in table.columns],
         "kind": table.kind.value,
         "keys": [asdict(k) for k in table.keys],
-        "foreign_keys": [{**asdict(f), "parent": str(f.parent)} for f in table.foreign_keys],
+        "foreign_keys": [foreign_key_to_json(f) for f in table.foreign_keys],
         "definition": table.definition,
     }
 
@@ -83,9 +83,19 @@ def _table_from_json(data: dict[str, Any]) -> Table:
         tuple(Column(**c) for c in data["columns"]),
         Kind(data["kind"]),
         tuple(Key(tuple(k["columns"]), k["enforced"]) for k in data["keys"]),
-        tuple(
-            ForeignKey(tuple(f["columns"]), TableName.parse(f["parent"]), tuple(f["parent_columns"]), f["enforced"])
-            for f in data.get("foreign_keys", ())
-        ),
+        tuple(map(foreign_key_from_json, data.get("foreign_keys", ()))),
         data["definition"],
+    )
+
+
+def foreign_key_to_json(key: ForeignKey) -> dict[str, Any]:
+    return {**asdict(key), "parent": str(key.parent), "trust": key.trust.value}
+
+
+def foreign_key_from_json(data: dict[str, Any]) -> ForeignKey:
+    return ForeignKey(
+        tuple(data["columns"]),
+        TableName.parse(data["parent"]),
+        tuple(data["parent_columns"]),
+        Trust(data.get("trust", Trust.CHECKED.value)),
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from viewkeep.strategy.shape import Shape
 
@@ -40,17 +40,20 @@ class Choice:
     reason: str
     predicted_rows: int
     """Rows the chosen way is expected to read from sources and deltas."""
+    dropped: dict[str, str] = field(default_factory=dict)
+    """Foreign keys that cannot be relied on this time, with the reason."""
 
 
-def with_foreign_keys(choice: Choice, shape: Shape, dropped: Sequence[str]) -> Choice:
+def with_foreign_keys(choice: Choice, shape: Shape, dropped: dict[str, str]) -> Choice:
     """An incremental choice, told which foreign keys it relies on and which it cannot."""
     said = [choice.reason]
     if shape.edges:
         labels = ", ".join(sorted({e.label for e in shape.edges}))
         said.append(f"no branch for what is pointed at by {labels}")
     if dropped:
-        said.append(f"not relied on this time, as rows point at what came or went: {', '.join(sorted(dropped))}")
-    return replace(choice, strategy=shape.strategy, reason="; ".join(said))
+        told = ", ".join(f"{label}, as {why}" for label, why in sorted(dropped.items()))
+        said.append(f"not relied on this time: {told}")
+    return replace(choice, strategy=shape.strategy, reason="; ".join(said), dropped=dropped)
 
 
 def choose(situation: Situation) -> Choice:

@@ -98,6 +98,7 @@ class LakeRefresher:
             reading.bytes,
             self.spark.jobs - jobs,
             datetime.now(UTC),
+            choice.dropped,
         )
         consumed = {position_name(s, snapshot): versions[str(s)] for s, snapshot in now.items()}
         self._commit(stored, outcome, report, consumed)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from viewkeep.catalog import Kind, TableName
+from viewkeep.catalog import TableName
 from viewkeep.emit.statements import query_sql
-from viewkeep.engine.spark import DIALECT, SPARK_ERRORS, col, translate
+from viewkeep.engine.spark import DIALECT, SPARK_ERRORS, translate
 from viewkeep.engine.table_format import Kind as Moved
 from viewkeep.engine.table_format import LostHistory, Snapshot
 from viewkeep.errors import RefreshError
 from viewkeep.plan.ties import chooses
 from viewkeep.runtime.comparing import SHOWN, without_rounding
+from viewkeep.runtime.keys import broken_keys
 from viewkeep.runtime.lake.sources import Sources
 from viewkeep.runtime.lake.stored import positions
 from viewkeep.runtime.records import ViewRecord
@@ -49,7 +50,7 @@ def verify_view(db: LakeDatabase, record: ViewRecord) -> VerifyReport:
         missing.num_rows,
         extra.num_rows,
         {str(s): -1 if (seen := since[s.folded]) is None else seen for s in record.sources},
-        tuple(_violated_keys(db, record, sources)),
+        *broken_keys(db, record),
     )
 
 
@@ -88,17 +89,3 @@ def _expected(db: LakeDatabase, record: ViewRecord, stand_ins: dict[str, TableNa
     if compiled.query is not None and chooses(compiled.query.root):
         tree = query_sql(compiled.query.root, compiled.layout.output, DIALECT)
         yield replace_tables(tree, catalog, stand_ins, DIALECT).sql(dialect=DIALECT)
-
-
-def _violated_keys(db: LakeDatabase, record: ViewRecord, sources: Sources) -> Iterator[str]:
-    """Declared keys of the sources that two rows share."""
-    for source in record.sources:
-        table = db.catalog().get(source)
-        if table.kind is not Kind.BASE:
-            continue
-        rows = sources.rows(source, sources.now(source))
-        for key in table.keys:
-            copies = rows.groupBy(*(col(c) for c in key.columns)).count().where("count > 1")
-            with db.spark.counted():
-                if copies.limit(1).count():
-                    yield f"key ({', '.join(key.columns)}) of {source} does not hold"

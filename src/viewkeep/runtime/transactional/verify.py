@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from viewkeep.catalog import Catalog, Kind, Table, TableName
-from viewkeep.emit.select import identifier, table
+from viewkeep.catalog import Catalog, Table, TableName
+from viewkeep.emit.select import table
 from viewkeep.emit.setup import drop_temporary
 from viewkeep.emit.statements import query_sql
 from viewkeep.engine.protocol import Engine
@@ -23,6 +23,7 @@ from viewkeep.plan.nodes import Field, Fresh, Scan
 from viewkeep.plan.ties import chooses
 from viewkeep.runtime.comparing import SHOWN, without_rounding
 from viewkeep.runtime.compiled import CompiledView
+from viewkeep.runtime.keys import broken_keys
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import VerifyReport
 from viewkeep.runtime.transactional.refresh import outgoing_sql
@@ -77,7 +78,7 @@ def verify_view(db: TransactionalDatabase, record: ViewRecord) -> VerifyReport:
         missing.num_rows,
         extra.num_rows,
         {str(s): positions.get(s.folded, LOST) for s in record.sources},
-        _violated_keys(engine, record, catalog),
+        *broken_keys(db, record),
     )
 
 
@@ -101,18 +102,3 @@ def _expected(
     if compiled.query is not None and chooses(compiled.query.root):
         tree = query_sql(compiled.query.root, compiled.layout.output, dialect)
         yield replace_tables(tree, catalog, stand_ins, dialect).sql(dialect=dialect)
-
-
-def _violated_keys(engine: Engine, record: ViewRecord, catalog: Catalog) -> tuple[str, ...]:
-    """Declared keys of the sources that two rows share."""
-    found = []
-    for source in record.sources:
-        declared = catalog.get(source)
-        for key in declared.keys:
-            if key.enforced or declared.kind is not Kind.BASE:
-                continue
-            columns = [exp.column(identifier(c)) for c in key.columns]
-            query = exp.select(*columns).from_(table(source)).group_by(*columns).having("COUNT(*) > 1").limit(1)
-            if engine.execute(query.sql(dialect=engine.facts.dialect)):
-                found.append(f"key ({', '.join(key.columns)}) of {source} does not hold")
-    return tuple(found)
