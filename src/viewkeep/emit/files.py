@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from viewkeep.catalog import TableName
-from viewkeep.emit.guard import guard_sql
+from viewkeep.emit.guard import guard_query
 from viewkeep.emit.select import Sizes, user_query
 from viewkeep.emit.statements import query_sql
 from viewkeep.incremental.foreign_keys import Doubt
@@ -115,9 +115,10 @@ class Programs:
         if (edges, shape) not in self._guards:
             relations: dict[str, Relation] = {}
             namer = self._namer(relations)
-            doubts = [[d.plan for d in self.compiled.doubts(edge, shape)] for edge in edges]
-            sql = guard_sql(doubts, DIALECT, lambda plan: bind_scans(plan, frozenset(), namer))
-            self._guards[edges, shape] = None if sql is None else Text(sql, relations)
+            doubts = [self.compiled.doubts(edge, shape) for edge in edges]
+            query = guard_query(doubts, DIALECT, lambda plan: bind_scans(plan, frozenset(), namer))
+            text = None if query is None else Text(query.sql(dialect=DIALECT, pretty=self.pretty), relations)
+            self._guards[edges, shape] = text
         return self._guards[edges, shape]
 
     def _merge(self, plan: Rewrite, columns: tuple[str, ...]) -> Text | None:

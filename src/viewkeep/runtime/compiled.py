@@ -7,10 +7,10 @@ compiled once for as long as the database is open.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from viewkeep.catalog import Catalog, TableName
-from viewkeep.emit.guard import guard_sql
+from viewkeep.emit.guard import guard_query
 from viewkeep.emit.statements import AVERAGE_DECIMALS, Statement, program_sql
 from viewkeep.errors import UnsupportedError
 from viewkeep.incremental.foreign_keys import Doubt, edges_of, violations
@@ -87,6 +87,11 @@ class CompiledView:
         every = frozenset(s.folded for s in self.sources)
         return Shape(every, every)
 
+    def every_change_guarded(self) -> Shape:
+        """The same for a program that asks itself whether foreign keys can be relied on."""
+        every = self.every_change()
+        return replace(every, edges=frozenset(self.edges), guard=names.stage(self.view, "guard"))
+
     def program(self, shape: Shape) -> Program:
         if shape not in self._programs:
             context, appended = shape.context(self.fresh, self.time_travel), shape.append_only and self.monotone
@@ -127,7 +132,8 @@ class CompiledView:
         """The query for the numbers of edges and doubts that come true, if there is anything to doubt."""
         key = (edges, shape, dialect)
         if key not in self._guards:
-            self._guards[key] = guard_sql([[d.plan for d in self.doubts(e, shape)] for e in edges], dialect)
+            query = guard_query([self.doubts(e, shape) for e in edges], dialect)
+            self._guards[key] = None if query is None else query.sql(dialect=dialect)
         return self._guards[key]
 
     def full_program(self, logged: bool = True) -> Program:

@@ -10,7 +10,7 @@ from typing import Any, overload
 import pyarrow as pa
 from sqlglot import exp
 
-from viewkeep.emit.program import whole_program
+from viewkeep.emit.program import strategy_of, whole_program
 from viewkeep.errors import SqlError
 from viewkeep.runtime.database import Database, Since
 from viewkeep.runtime.definitions import create_view, drop_view, guard, plan_view
@@ -188,12 +188,18 @@ class Keeper:
             compiled, last = self._db.compiled(record), self._db.history(record)[-1]
             return draw_graph(compiled, last, graph) if graph else explain_compiled(compiled, record.options, last)
 
-    def compile(self, view: str, dialect: str | None = None) -> list[str]:
-        """The whole maintenance program of a view as SQL statements."""
+    def compile(self, view: str, dialect: str | None = None, strategy: str | None = None) -> list[str]:
+        """The whole maintenance program of a view as SQL statements.
+
+        `strategy`: 'classical', or 'foreign-key' for a program that leaves out branches of joins wherever it
+        finds, at each refresh, that foreign keys can be relied on. Without it, as the view was made.
+        """
         with self._lock:
-            compiled, catalog = self._db.compiled(self._db.record(view)), self._db.catalog()
+            record, catalog = self._db.record(view), self._db.catalog()
+            compiled = self._db.compiled(record)
             tables = [catalog.get(s) for s in compiled.sources]
-            return whole_program(compiled, tables, check_dialect(dialect or self.dialect))
+            wanted = strategy_of(compiled, strategy, record.strategy)
+            return whole_program(compiled, tables, check_dialect(dialect or self.dialect), wanted)
 
     def verify(self, view: str) -> VerifyReport:
         """Compare a view with its query, as bags, in both directions, at the versions it has consumed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from viewkeep.catalog import TableName
 from viewkeep.incremental.weighted import Context, Edge
 from viewkeep.plan.nodes import Fresh
 
@@ -16,6 +17,8 @@ class Shape:
     """Those that lost rows."""
     edges: frozenset[Edge] = frozenset()
     """Foreign keys that are relied on."""
+    guard: TableName | None = None
+    """Where it is only decided while the program runs whether they can be: see Context."""
 
     @staticmethod
     def of(changed: frozenset[str], lost_rows: frozenset[str], edges: frozenset[Edge] = frozenset()) -> Shape:
@@ -31,4 +34,4 @@ class Shape:
         return "foreign-key" if self.edges else "classical"
 
     def context(self, fresh: Fresh, time_travel: bool) -> Context:
-        return Context(fresh, self.changed, time_travel, self.edges, self.lost_rows)
+        return Context(fresh, self.changed, time_travel, self.edges, self.lost_rows, self.guard)
