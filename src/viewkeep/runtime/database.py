@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,9 +16,11 @@ from sqlglot import exp
 
 from viewkeep.catalog import Catalog, ForeignKey, Key, Kind, Table, TableName
 from viewkeep.errors import CatalogError, RefreshError, ViewkeepError, nearest
+from viewkeep.incremental.foreign_keys import edges_of
 from viewkeep.runtime.compiled import CompiledView, compile_view, opaque_view
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import RefreshReport, VerifyReport
+from viewkeep.runtime.view_keys import ViewKeys
 from viewkeep.sql.parse import Statement
 from viewkeep.strategy import names
 
@@ -44,6 +45,7 @@ class Database(ABC):
     def __init__(self) -> None:
         self._catalog: Catalog | None = None
         self._compiled: dict[str, CompiledView] = {}
+        self.view_keys = ViewKeys(self)
 
     # ------------------------------------------------------------------ what there is
     @abstractmethod
@@ -69,6 +71,7 @@ class Database(ABC):
         """The schema may have changed: look again, compile again."""
         self._catalog = None
         self._compiled.clear()
+        self.view_keys.forget()
 
     def reload_views(self) -> None:
         self.views = self.read_views()
@@ -113,17 +116,13 @@ class Database(ABC):
             if record.not_incremental is not None:
                 found = opaque_view(record.name, record.query, record.output, record.sources, record.not_incremental)
             else:
-                known = Catalog.of(map(self._with_foreign_keys, record.tables), self.catalog().default_schema)
+                known = Catalog.of(record.tables, self.catalog().default_schema)
                 found = compile_view(record.name, record.query, known, self.dialect, record.output)
+                found.edges = edges_of(found.core, self.view_keys.with_foreign_keys(record.tables))
             found.time_travel, found.keeps_changes = self.time_travel, record.keeps_changes
             found.forget_programs()
             self._compiled[folded] = found
         return self._compiled[folded]
-
-    def _with_foreign_keys(self, table: Table) -> Table:
-        """A table as it was when a view was made, with the foreign keys of now: no stored row depends on them."""
-        now = self.catalog().find(table.name)
-        return replace(table, foreign_keys=now.foreign_keys if now else ())
 
     def _check_plain_views(self, record: ViewRecord) -> None:
         for name, text in record.expanded.items():

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from viewkeep.catalog import Kind, Table, TableName
 from viewkeep.errors import CatalogError, EngineError, PolicyError, SqlError, UnsupportedError
+from viewkeep.incremental.foreign_keys import edges_of
 from viewkeep.runtime.compiled import CompiledView, compile_view, opaque_view
 from viewkeep.runtime.database import Database
 from viewkeep.runtime.records import ViewRecord
@@ -41,6 +42,8 @@ def plan_view(db: Database, create: CreateView, dialect: str) -> tuple[ViewRecor
         _refuse_recompute(create, reason)
         output, types = _output(db, text)
         compiled = opaque_view(create.name, text, output, reads, reason)
+    if compiled.query is not None:
+        compiled.edges = edges_of(compiled.core, db.view_keys.with_foreign_keys(named))
     _refuse_operators(create, compiled)
     for source in compiled.sources:
         if source.folded in db.views and not db.views[source.folded].keeps_changes:
