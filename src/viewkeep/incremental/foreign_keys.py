@@ -93,12 +93,12 @@ def _between(child: Scan, parent: Scan, equal: set[frozenset[str]], catalog: Cat
         if pairs and len(joined) == len(pairs):
             label = f"{child.table}({', '.join(key.columns)}) → {parent.table}({', '.join(pointed)})"
             enforced = key.trust is not Trust.CHECKED
-            edge = Edge(_node_name(child), _node_name(parent), tuple(joined), parent.table.folded, enforced, label)
+            edge = Edge(node_name(child), node_name(parent), tuple(joined), parent.table.folded, enforced, label)
             found.append(edge)
     return found
 
 
-def _node_name(scan: Scan) -> str:
+def node_name(scan: Scan) -> str:
     return scan.columns[0][0].id
 
 
@@ -126,7 +126,7 @@ def _reach(root: int, points: dict[int, set[int]], left: set[int]) -> list[int]:
 
 
 def scan_numbers(relations: Sequence[Node]) -> dict[str, int]:
-    return {_node_name(r): i for i, r in enumerate(relations) if isinstance(r, Scan)}
+    return {node_name(r): i for i, r in enumerate(relations) if isinstance(r, Scan)}
 
 
 # ---------------------------------------------------------------------- states and conditions
@@ -155,7 +155,7 @@ class Doubt:
 def violations(root: Node, edge: Edge, context: Context) -> list[Doubt]:
     """All that speaks against relying on an edge for these changes."""
     for relations, predicates in inner_joins(root):
-        by_name = {_node_name(r): r for r in relations if isinstance(r, Scan)}
+        by_name = {node_name(r): r for r in relations if isinstance(r, Scan)}
         if edge.child in by_name and edge.parent in by_name:
             child, parent = by_name[edge.child], by_name[edge.parent]
             lost, gained = (_moved(parent, context, sign) for sign in (exp.LT, exp.GT))

@@ -6,7 +6,7 @@ compiled once for as long as the database is open.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from viewkeep.catalog import Catalog, TableName
@@ -32,8 +32,10 @@ from viewkeep.plan.nodes import (
 from viewkeep.sql.build import build_query
 from viewkeep.strategy import names
 from viewkeep.strategy.bag import refresh_bag
+from viewkeep.strategy.choose import FOREIGN_KEY, MATERIALIZED
 from viewkeep.strategy.grouped import refresh_groups
 from viewkeep.strategy.layout import BagLayout, GroupLayout, layout_of
+from viewkeep.strategy.materialized import Part, with_parts
 from viewkeep.strategy.program import Program
 from viewkeep.strategy.recompute import recompute
 from viewkeep.strategy.shape import Shape
@@ -112,12 +114,12 @@ class CompiledView:
         """The shape of a change, and the foreign keys that cannot be relied on for it, with the reason.
 
         `violated` asks the engine which doubts about some edges come true: numbers of edge and doubt."""
-        relied = self.edges if strategy in ("auto", "foreign-key") else ()
+        relied = self.edges if strategy in ("auto", FOREIGN_KEY, MATERIALIZED) else ()
         asked = tuple(e for e in relied if e.parent_table in changed)
         every = Shape(changed, lost_rows, frozenset(asked))
         broken = {e: self.doubts(asked[e], every)[d].why for e, d in sorted(violated(asked, every))} if asked else {}
         kept = [e for i, e in enumerate(asked) if i not in broken]
-        if strategy == "foreign-key":  # what points at an unchanged table holds anyway
+        if strategy in (FOREIGN_KEY, MATERIALIZED):  # what points at an unchanged table holds anyway
             kept += [e for e in self.edges if e.parent_table not in changed]
         return Shape.of(changed, lost_rows, frozenset(kept)), {asked[i].label: why for i, why in broken.items()}
 
@@ -168,13 +170,20 @@ def _inserts_stay_inserts(node: Node) -> bool:
 
 
 def compile_view(
-    view: TableName, text: str, catalog: Catalog, dialect: str, output: tuple[str, ...] = ()
+    view: TableName,
+    text: str,
+    catalog: Catalog,
+    dialect: str,
+    output: tuple[str, ...] = (),
+    parts: Sequence[Part] = (),
 ) -> CompiledView:
     """Compile a view that has an incremental form; UnsupportedError says why another has none.
 
-    `output`: the column names as the engine gives them, where it was asked.
+    `output`: the column names as the engine gives them, where it was asked. `parts`: views that it reads in
+    place of some of its tables.
     """
     query = build_query(text, catalog, dialect)
+    query = Query(with_parts(query.root, parts), query.names)
     if output and len(output) != len(query.names):
         raise UnsupportedError(f"the engine gives {len(output)} columns where {len(query.names)} were understood")
     if output:

@@ -60,9 +60,10 @@ class Database(ABC):
         if self._catalog is None:
             found, tables = self.read_catalog(), []
             for table in found.tables.values():
-                if table.name.schema == names.SCHEMA or table.name.name.startswith(names.RESERVED):
-                    continue
                 is_view = table.name.folded in self.views
+                own = table.name.schema == names.SCHEMA or table.name.name.startswith(names.RESERVED)
+                if own and not is_view:
+                    continue
                 tables.append(Table(table.name, table.columns, Kind.MATERIALIZED) if is_view else table)
             self._catalog = Catalog.of(tables, found.default_schema)
         return self._catalog
@@ -117,12 +118,16 @@ class Database(ABC):
                 found = opaque_view(record.name, record.query, record.output, record.sources, record.not_incremental)
             else:
                 known = Catalog.of(record.tables, self.catalog().default_schema)
-                found = compile_view(record.name, record.query, known, self.dialect, record.output)
+                found = compile_view(record.name, record.query, known, self.dialect, record.output, record.parts)
                 found.edges = edges_of(found.core, self.view_keys.with_foreign_keys(record.tables))
             found.time_travel, found.keeps_changes = self.time_travel, record.keeps_changes
             found.forget_programs()
             self._compiled[folded] = found
         return self._compiled[folded]
+
+    def part_name(self, view: TableName, number: int) -> TableName:
+        """A name for a view that is kept for the sake of another."""
+        return TableName(f"sub_{view.name}_{number}", names.SCHEMA)
 
     def _check_plain_views(self, record: ViewRecord) -> None:
         for name, text in record.expanded.items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from viewkeep.errors import SqlError
 from viewkeep.plan.printer import show
 from viewkeep.runtime.compiled import CompiledView
@@ -12,7 +14,12 @@ from viewkeep.strategy.methods import method_of
 from viewkeep.strategy.program import Append, MergeAdd, Program, Stage
 
 
-def explain_compiled(compiled: CompiledView, options: dict[str, str], last: RefreshReport | None) -> str:
+def explain_compiled(
+    compiled: CompiledView,
+    options: dict[str, str],
+    last: RefreshReport | None,
+    parts: Sequence[CompiledView] = (),
+) -> str:
     chosen = {"policy": "auto", "refresh": "manual", **options}
     lines = [f"view {compiled.view} ({', '.join(f'{option} {value}' for option, value in chosen.items())})"]
     lines.append(f"reads {', '.join(str(s) for s in compiled.sources) or 'no table'}")
@@ -28,6 +35,9 @@ def explain_compiled(compiled: CompiledView, options: dict[str, str], last: Refr
             lines += ["", "foreign keys, each relied on where the changes allow it:"]
             for graph in graphs_of(compiled.core, compiled.edges):
                 lines += [f"  {line}" for line in as_text(graph)]
+        if parts:
+            lines += ["", "sub-trees of foreign keys that are kept as views of their own, refreshed before this one:"]
+            lines += [f"  {part.view} = {' ⋈ '.join(map(str, part.sources))}" for part in parts]
         lines += ["", "delta plan, if every source changed:", _indent(_delta(program))]
     if last is not None:
         lines += ["", f"last refresh: {last.strategy}; {last.reason}"]

@@ -13,9 +13,10 @@ from sqlglot import exp
 from viewkeep.emit.program import strategy_of, whole_program
 from viewkeep.errors import SqlError
 from viewkeep.runtime.database import Database, Since
-from viewkeep.runtime.definitions import create_view, drop_view, guard, plan_view
+from viewkeep.runtime.definitions import guard, plan_view
 from viewkeep.runtime.explain import draw_graph, explain_compiled
 from viewkeep.runtime.keys import declare_foreign_key, declare_key
+from viewkeep.runtime.parts import create_view, drop_view, parts_of
 from viewkeep.runtime.pipeline import refresh_views
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import KeyCheck, RefreshReport, VerifyReport, ViewStatus
@@ -186,7 +187,10 @@ class Keeper:
         with self._lock:
             record = self._db.record(view)
             compiled, last = self._db.compiled(record), self._db.history(record)[-1]
-            return draw_graph(compiled, last, graph) if graph else explain_compiled(compiled, record.options, last)
+            if graph:
+                return draw_graph(compiled, last, graph)
+            parts = [self._db.compiled(part) for part in parts_of(self._db, record)]
+            return explain_compiled(compiled, record.options, last, parts)
 
     def compile(self, view: str, dialect: str | None = None, strategy: str | None = None) -> list[str]:
         """The whole maintenance program of a view as SQL statements.
@@ -224,7 +228,7 @@ class Keeper:
         """One entry a view: options, version, how many source rows wait."""
         with self._lock:
             invalid = self._db.invalid_sources()
-            return [view_status(self._db, v, invalid) for v in self._db.views.values()]
+            return [view_status(self._db, v, invalid) for v in self._db.views.values() if v.owner is None]
 
     def close(self) -> None:
         self._db.close()

@@ -10,6 +10,7 @@ from viewkeep.catalog import ForeignKey, Key, Kind, Table, TableName, Trust
 from viewkeep.emit.select import identifier, table
 from viewkeep.errors import CatalogError, nearest
 from viewkeep.runtime.database import Database
+from viewkeep.runtime.parts import read_by
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import KeyCheck
 
@@ -110,7 +111,7 @@ def broken_keys(db: Database, record: ViewRecord) -> tuple[tuple[str, ...], tupl
 
 
 def _tables(db: Database, record: ViewRecord) -> Iterator[Table]:
-    for source in record.sources:
+    for source in dict.fromkeys(read_by(db, record)):
         found = db.catalog().get(source)
         if found.kind is Kind.BASE:
             yield found
@@ -130,7 +131,7 @@ def _broken_keys(db: Database, record: ViewRecord) -> Iterator[str]:
 
 
 def _foreign_keys(db: Database, record: ViewRecord) -> Iterator[KeyCheck]:
-    read = {source.folded for source in record.sources}
+    read = {source.folded for source in read_by(db, record)}
     for found in _tables(db, record):
         for key in found.foreign_keys:
             if key.trust is not Trust.ENGINE and key.parent.folded in read:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from viewkeep.catalog import Column, ForeignKey, Key, Kind, Table, TableName, Trust
+from viewkeep.strategy.materialized import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,10 @@ class ViewRecord:
     """The version it was created at: changes before are not known."""
     types: tuple[str, ...] = ()
     """Of the output columns, where the engine's own types do not follow from the stored ones."""
+    owner: TableName | None = None
+    """The view for whose sake this one is kept; users do not know of it."""
+    parts: tuple[Part, ...] = ()
+    """Views that it reads in place of some of its tables."""
 
     @property
     def policy(self) -> str:
@@ -49,6 +54,8 @@ class ViewRecord:
 def to_json(record: ViewRecord) -> str:
     data = {**asdict(record), "name": str(record.name), "sources": [str(s) for s in record.sources]}
     data["tables"] = [_table_to_json(t) for t in record.tables]
+    data["owner"] = str(record.owner) if record.owner else None
+    data["parts"] = [{**asdict(p), "view": str(p.view)} for p in record.parts]
     return json.dumps(data)
 
 
@@ -62,8 +69,15 @@ def from_json(text: str) -> ViewRecord:
             "output": tuple(data["output"]),
             "tables": tuple(_table_from_json(t) for t in data["tables"]),
             "types": tuple(data.get("types", ())),
+            "owner": TableName.parse(data["owner"]) if data.get("owner") else None,
+            "parts": tuple(map(_part_from_json, data.get("parts", ()))),
         }
     )
+
+
+def _part_from_json(data: dict[str, Any]) -> Part:
+    pairs = tuple((a, b) for a, b in data["pairs"])
+    return Part(TableName.parse(data["view"]), tuple(data["members"]), pairs)
 
 
 def _table_to_json(table: Table) -> dict[str, Any]:

@@ -28,6 +28,10 @@ class ViewKeys:
         found = [replace(t, foreign_keys=self._now(t, views.get(t.name.folded))) for t in tables]
         return Catalog.of(point_at_copies(found, views), self.db.catalog().default_schema)
 
+    def keys(self, view: TableName) -> list[Key]:
+        """Of a materialized view."""
+        return [Key(columns, enforced=False) for columns in self._carried(view).keys]
+
     def _now(self, table: Table, view: Carried | None) -> tuple[ForeignKey, ...]:
         if view is not None:
             return view.foreign_keys

@@ -22,10 +22,10 @@ from viewkeep.sql.parse import Statement, parse_one
 OPTIONS: dict[str, tuple[str, ...]] = {
     "refresh": ("manual", "on_read", "on_change"),
     "policy": ("auto", "incremental", "strict", "full"),
-    "strategy": ("auto", "classical", "foreign-key", "recompute"),
+    "strategy": ("auto", "classical", "foreign-key", "foreign-key-materialized", "recompute"),
     "changes": ("keep", "none"),
 }
-LATER = {"strategy": ("foreign-key-materialized", "viewlet", "join-graph")}
+LATER = {"strategy": ("viewlet", "join-graph")}
 """Values that the interface names and a later version will bring: refused with that reason."""
 
 

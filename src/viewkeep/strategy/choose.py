@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from viewkeep.strategy.shape import Shape
 
+FOREIGN_KEY, MATERIALIZED = "foreign-key", "foreign-key-materialized"
 CROSSOVER = 0.6
 """Share of changed source rows from which 'auto' recomputes. Measured by `python -m bench crossover`: a
 recompute that also tells what changed was slower than the incremental way at every share up to this one."""
@@ -44,8 +45,10 @@ class Choice:
     """Foreign keys that cannot be relied on this time, with the reason."""
 
 
-def with_foreign_keys(choice: Choice, shape: Shape, dropped: dict[str, str]) -> Choice:
-    """An incremental choice, told which foreign keys it relies on and which it cannot."""
+def with_foreign_keys(choice: Choice, shape: Shape, dropped: dict[str, str], parts: bool = False) -> Choice:
+    """An incremental choice, told which foreign keys it relies on and which it cannot.
+
+    `parts`: sub-trees of their graph are views of their own."""
     said = [choice.reason]
     if shape.edges:
         labels = ", ".join(sorted({e.label for e in shape.edges}))
@@ -53,7 +56,8 @@ def with_foreign_keys(choice: Choice, shape: Shape, dropped: dict[str, str]) -> 
     if dropped:
         told = ", ".join(f"{label}, as {why}" for label, why in sorted(dropped.items()))
         said.append(f"not relied on this time: {told}")
-    return replace(choice, strategy=shape.strategy, reason="; ".join(said), dropped=dropped)
+    strategy = MATERIALIZED if parts and shape.edges else shape.strategy
+    return replace(choice, strategy=strategy, reason="; ".join(said), dropped=dropped)
 
 
 def choose(situation: Situation) -> Choice:
@@ -86,7 +90,7 @@ def choose(situation: Situation) -> Choice:
         return Choice("unchanged", "no source changed", 0)
     if situation.policy in ("incremental", "strict"):
         return incremental(f"policy is {situation.policy!r}; {changed:,} source rows changed")
-    if situation.strategy in ("classical", "foreign-key"):
+    if situation.strategy in ("classical", FOREIGN_KEY, MATERIALIZED):
         return incremental(f"strategy is {situation.strategy!r}")
     crossover = CROSSOVER if situation.keeps_changes else CROSSOVER_UNLOGGED
     said, limit = f"{changed:,} of {total:,} source rows changed ({share * 100:.1f} %)", f"{crossover * 100:.0f} %"

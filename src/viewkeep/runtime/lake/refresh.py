@@ -181,7 +181,7 @@ class LakeRefresher:
             if choice.strategy == "recompute":
                 return choice, self._recompute(stored, reading)
             work = Maintenance(self.db, self.sources, stored, changed, since, reading)
-            return with_foreign_keys(choice, work.shape, work.dropped), work.outcome()
+            return with_foreign_keys(choice, work.shape, work.dropped, bool(record.parts)), work.outcome()
         except LostHistory as lost:
             raise StartOver(f"the changes are not known: {lost}") from lost
         except (ViewkeepError, OSError) as error:

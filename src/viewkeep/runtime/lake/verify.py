@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from viewkeep.catalog import TableName
@@ -16,6 +17,7 @@ from viewkeep.runtime.comparing import SHOWN, without_rounding
 from viewkeep.runtime.keys import broken_keys
 from viewkeep.runtime.lake.sources import Sources
 from viewkeep.runtime.lake.stored import positions
+from viewkeep.runtime.parts import parts_of
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import VerifyReport
 from viewkeep.sql.parse import parse_one
@@ -26,6 +28,17 @@ if TYPE_CHECKING:
 
 
 def verify_view(db: LakeDatabase, record: ViewRecord) -> VerifyReport:
+    """A view that reads parts is compared over them as it has consumed them, and each of them with its own query."""
+    report, wrong = _verify(db, record), list[str]()
+    for part in parts_of(db, record):
+        if not (found := _verify(db, part)).equal:
+            wrong.append(str(found))
+    if wrong:
+        return replace(report, equal=False, keys=(*report.keys, *wrong))
+    return report
+
+
+def _verify(db: LakeDatabase, record: ViewRecord) -> VerifyReport:
     sources, stored = db.sources(), db.stored.read(record)
     since = positions(db.warehouse.format, stored, {s: sources.now(s) for s in record.sources})
     stand_ins = {s.folded: _as_seen(db, sources, record, s, since[s.folded]) for s in record.sources}
@@ -82,10 +95,11 @@ def _as_of(sources: Sources, source: TableName, version: int) -> Snapshot:
 
 
 def _expected(db: LakeDatabase, record: ViewRecord, stand_ins: dict[str, TableName]) -> Iterator[str]:
-    """The user's query; after it, where a LIMIT may cut through ties, the query with its ties broken as
-    the view breaks them."""
+    """The user's query, or what it is over parts; after it, where a LIMIT may cut through ties, the query with
+    its ties broken as the view breaks them."""
     compiled, catalog = db.compiled(record), db.catalog()
-    yield replace_tables(parse_one(record.query, DIALECT), catalog, stand_ins, DIALECT).sql(dialect=DIALECT)
-    if compiled.query is not None and chooses(compiled.query.root):
+    if not record.parts:
+        yield replace_tables(parse_one(record.query, DIALECT), catalog, stand_ins, DIALECT).sql(dialect=DIALECT)
+    if compiled.query is not None and (record.parts or chooses(compiled.query.root)):
         tree = query_sql(compiled.query.root, compiled.layout.output, DIALECT)
         yield replace_tables(tree, catalog, stand_ins, DIALECT).sql(dialect=DIALECT)

@@ -256,7 +256,7 @@ class Refresher:
             shape, dropped = compiled.shape(
                 record.strategy, frozenset(changed), lost_rows, partial(self._violated, compiled)
             )
-            choice = with_foreign_keys(choice, shape, dropped)
+            choice = with_foreign_keys(choice, shape, dropped, bool(record.parts))
             with self.engine.using_all_cores(sum(c.total for c in changed.values())):
                 inserted, deleted = self._execute(run, record, compiled, shape)
         run.done.add(folded)

@@ -24,6 +24,7 @@ from viewkeep.plan.ties import chooses
 from viewkeep.runtime.comparing import SHOWN, without_rounding
 from viewkeep.runtime.compiled import CompiledView
 from viewkeep.runtime.keys import broken_keys
+from viewkeep.runtime.parts import parts_of, read_by
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import VerifyReport
 from viewkeep.runtime.transactional.refresh import outgoing_sql
@@ -40,12 +41,12 @@ _EXPECTED = TableName("_vk_expected")
 
 def verify_view(db: TransactionalDatabase, record: ViewRecord) -> VerifyReport:
     engine, store, catalog, dialect = db.engine, db.store, db.catalog(), db.dialect
-    compiled, parents = db.compiled(record), db.parents(record)
-    positions = store.positions().get(record.name.folded, {})
+    compiled = db.compiled(record)
+    positions = _positions(db, record)
     with engine.transaction():
         stand_ins = {}
         known = store.sources()
-        for source in record.sources:
+        for source in dict.fromkeys(read_by(db, record)):
             position = positions.get(source.folded, LOST)
             if position == LOST:
                 continue
@@ -53,7 +54,7 @@ def verify_view(db: TransactionalDatabase, record: ViewRecord) -> VerifyReport:
                 db.capture.bind(source, position, known[source.folded].columns)
             else:
                 delta = table(names.delta(source)).sql(dialect=dialect)
-                sql = outgoing_sql(parents[source.folded], position, dialect)
+                sql = outgoing_sql(db.compiled(db.views[source.folded]), position, dialect)
                 engine.execute(f"CREATE OR REPLACE TEMP TABLE {delta} AS {sql}")
             stand_ins[source.folded] = _as_seen(engine, catalog.get(source))
         view = exp.select("*").from_(table(record.name)).sql(dialect=dialect)
@@ -77,9 +78,17 @@ def verify_view(db: TransactionalDatabase, record: ViewRecord) -> VerifyReport:
         extra.slice(0, SHOWN),
         missing.num_rows,
         extra.num_rows,
-        {str(s): positions.get(s.folded, LOST) for s in record.sources},
+        {str(s): positions.get(s.folded, LOST) for s in read_by(db, record)},
         *broken_keys(db, record),
     )
+
+
+def _positions(db: TransactionalDatabase, record: ViewRecord) -> dict[str, int]:
+    """How far a view is in its sources. Its parts are refreshed with it, so they are as far in theirs."""
+    every, found = db.store.positions(), dict[str, int]()
+    for view in (*parts_of(db, record), record):
+        found |= every.get(view.name.folded, {})
+    return found
 
 
 def _as_seen(engine: Engine, source: Table) -> TableName:
