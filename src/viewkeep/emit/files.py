@@ -8,7 +8,7 @@ A relation is not a table: what stands behind its name is chosen for each refres
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,7 +16,7 @@ from viewkeep.catalog import TableName
 from viewkeep.emit.guard import guard_query
 from viewkeep.emit.select import Sizes, user_query
 from viewkeep.emit.statements import query_sql
-from viewkeep.incremental.foreign_keys import Doubt
+from viewkeep.incremental.foreign_keys import Doubts
 from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.nodes import Fresh, Node, Query, State
 from viewkeep.strategy import names
@@ -43,7 +43,7 @@ class Compiled(Protocol):
     @property
     def monotone(self) -> bool: ...
 
-    def doubts(self, edge: Edge, shape: Shape) -> Sequence[Doubt]: ...
+    def doubts(self, edge: Edge, shape: Shape) -> Doubts | None: ...
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class Programs:
         return self._programs[shape, extent]
 
     def guard(self, edges: tuple[Edge, ...], shape: Shape) -> Text | None:
-        """Which doubts about edges come true for a change, by their numbers."""
+        """Which edges are in doubt for a change and why, by their numbers."""
         if (edges, shape) not in self._guards:
             relations: dict[str, Relation] = {}
             namer = self._namer(relations)

@@ -7,21 +7,25 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from viewkeep.emit.select import select
-from viewkeep.incremental.foreign_keys import Doubt
+from viewkeep.incremental.foreign_keys import Doubts
 from viewkeep.plan.nodes import Node
+from viewkeep.plan.scalars import column
 
 
 def guard_query(
-    doubts: Sequence[Sequence[Doubt]], dialect: str, bind: Callable[[Node], Node] = lambda n: n
+    doubts: Sequence[Doubts | None], dialect: str, bind: Callable[[Node], Node] = lambda n: n
 ) -> exp.Query | None:
-    """The numbers of the edges and of their doubts that have a row; None where there is nothing to doubt."""
+    """The numbers of edges that have a doubt, and of their reason; None where there is nothing to doubt."""
     parts: list[exp.Query] = []
     for edge, about in enumerate(doubts):
-        for number, doubt in enumerate(about):
-            found = select(bind(doubt.plan), [(exp.Literal.number(1), "found")], dialect)
-            numbers = [(edge, "edge"), (number, "doubt")]
-            one = exp.select(*(exp.alias_(exp.Literal.number(n), name) for n, name in numbers))
-            parts.append(one.where(exp.Exists(this=found)))
+        if about is None:
+            continue
+        reason = exp.Case()
+        for number, (id_, _) in enumerate(about.reasons):
+            found = exp.NEQ(this=column(id_), expression=exp.Literal.number(0))
+            reason = reason.when(found, exp.Literal.number(number))
+        outputs = [(exp.Literal.number(edge), "edge"), (reason, "reason")]
+        parts.append(exp.select("edge", "reason").from_(select(bind(about.plan), outputs, dialect).subquery("doubts")))
     if not parts:
         return None
     whole = parts[0]

@@ -96,7 +96,8 @@ def _guard(compiled: Compiled, dialect: str) -> str:
     lines = ["-- refresh: foreign keys that must not be relied on this time, by edge:"]
     for number, edge in enumerate(compiled.edges):
         lines.append(f"--   {number}  {edge.label}")
-        lines += [f"--      doubt {n}: {doubt.why}" for n, doubt in enumerate(compiled.doubts(edge, shape))]
+        about = compiled.doubts(edge, shape)
+        lines += [f"--      reason {n}: {why}" for n, (_, why) in enumerate(about.reasons if about else ())]
     return "\n".join([*lines, temporary(shape.guard, query, dialect).sql(dialect=dialect, pretty=True)])
 
 

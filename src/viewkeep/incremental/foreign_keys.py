@@ -8,7 +8,7 @@ For any R and S at all, whoever enforces what:
 
 so the left side is right exactly where no row of R points at a row that S lost, and none that was
 there before points at a row that S gained. A foreign key that is enforced makes both true unless a
-key was lost and gained again. One that was only declared is looked at: see `violations`.
+key was lost and gained again. One that was only declared is looked at: see `doubts`.
 
 A rooted component is a table and all those it reaches along foreign keys; by induction over the
 paths its delta is the root's delta joined with everything else in state *all*.
@@ -22,11 +22,10 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from viewkeep.catalog import Catalog, Trust
-from viewkeep.incremental.old import join_weighted, old
 from viewkeep.incremental.scan import delta_scan
 from viewkeep.incremental.weighted import Context, Edge, Weighted, consolidate, keep, to_units
-from viewkeep.plan.nodes import Field, Filter, Join, JoinKind, Named, Node, Project, Scan, Union, walk
-from viewkeep.plan.rewrite import flatten_join
+from viewkeep.plan.nodes import Aggregate, Field, Filter, Join, JoinKind, Named, Node, Project, Scan, Union, walk
+from viewkeep.plan.rewrite import flatten_join, join_all
 from viewkeep.plan.scalars import Scalar, column, columns_of, integer
 
 
@@ -145,41 +144,72 @@ def _moved(scan: Scan, context: Context, sign: type[exp.Expr]) -> Node:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Doubt:
-    """A plan that has a row if an edge must not be relied on for these changes, and why then."""
+class Doubts:
+    """A plan that has a row if an edge must not be relied on for these changes; and why, by its columns: the
+    first that is not 0 tells."""
 
     plan: Node
-    why: str
+    reasons: tuple[tuple[str, str], ...]
 
 
-def violations(root: Node, edge: Edge, context: Context) -> list[Doubt]:
-    """All that speaks against relying on an edge for these changes."""
+def doubts(root: Node, edge: Edge, context: Context) -> Doubts | None:
+    """What speaks against relying on an edge for these changes; None if nothing can."""
     for relations, predicates in inner_joins(root):
         by_name = {node_name(r): r for r in relations if isinstance(r, Scan)}
         if edge.child in by_name and edge.parent in by_name:
             child, parent = by_name[edge.child], by_name[edge.parent]
-            lost, gained = (_moved(parent, context, sign) for sign in (exp.LT, exp.GT))
-            if edge.enforced:
-                again = Doubt(_both(edge, lost, gained, context), f"keys of {parent.table} went and came again")
-                return [again] if parent.table.folded in context.lost_rows else []
-            here = {f.id for f in (*child.fields, *parent.fields)}
-            between = [p for p in predicates if columns_of(p) and columns_of(p) <= here]
-            found: list[Doubt] = []
-            if parent.table.folded in context.lost_rows:
-                left = join_weighted([Weighted(lost), Weighted(child)], between, context).node
-                found.append(Doubt(left, f"rows of {child.table} point at what {parent.table} lost"))
-            met = join_weighted([Weighted(gained), old(child, context)], between, context)
-            waited = met.node if met.weight is None else consolidate(met, context.fresh).node
-            why = f"rows that {child.table} had before point at what {parent.table} gained"
-            found.append(Doubt(waited, why))
-            return found
-    return []
+            moved = consolidate(delta_scan(parent, context), context.fresh)
+            if not edge.enforced:
+                here = {f.id for f in (*child.fields, *parent.fields)}
+                between = [p for p in predicates if columns_of(p) and columns_of(p) <= here]
+                return _pointing(child, parent, moved, between, context)
+            return _again(edge, parent, moved, context) if parent.table.folded in context.lost_rows else None
+    return None
 
 
-def _both(edge: Edge, lost: Node, gained: Node, context: Context) -> Node:
+def _pointing(child: Scan, parent: Scan, moved: Weighted, between: list[Scalar], context: Context) -> Doubts:
+    """How many rows point at what was lost; and how many of before at what was gained:
+
+        | R[old] ⋈ gained |  =  | R[new] ⋈ gained |  −  Σ weights of ΔR ⋈ gained
+
+    so a large R is read once, for a few keys, and nothing has to be subtracted row by row."""
+
+    def counted(rows: Weighted) -> Node:
+        weight, sign = column(moved.weight or ""), rows.weight
+        taken: Scalar = exp.Mul(this=column(sign), expression=exp.Neg(this=weight)) if sign else weight
+        gained = exp.Case().when(exp.GT(this=weight.copy(), expression=integer(0)), taken).else_(integer(0))
+        lost = exp.Case().when(exp.LT(this=weight.copy(), expression=integer(0)), integer(1)).else_(integer(0))
+        left, waited = (Field(context.fresh(name), "BIGINT") for name in ("left", "waited"))
+        joined = join_all([moved.node, rows.node], between)
+        return Project(joined, (Named(left, integer(0) if sign else lost), Named(waited, gained)))
+
+    parts = [counted(Weighted(child))]
+    if child.table.folded in context.changed:
+        parts.append(counted(delta_scan(child, context)))
+    left, waited = (Field(context.fresh(name), "BIGINT") for name in ("left", "waited"))
+    lost = f"rows of {child.table} point at what {parent.table} lost"
+    gained = f"rows that {child.table} had before point at what {parent.table} gained"
+    reasons = ((exp.Sum(this=column(left.id)), lost), (exp.Sum(this=column(waited.id)), gained))
+    return _told(Union(tuple(parts), (left, waited)), reasons, context)
+
+
+def _again(edge: Edge, parent: Scan, moved: Weighted, context: Context) -> Doubts:
     """Keys that were lost and gained again."""
-    keys = [p for _, p in edge.pairs]
-    again = {f.id: context.fresh("again") for f in gained.fields}
-    other = Project(gained, tuple(Named(Field(again[f.id], f.type), column(f.id)) for f in gained.fields))
-    equal = exp.and_(*(exp.EQ(this=column(k), expression=column(again[k])) for k in keys))
-    return Join(lost, other, equal, JoinKind.SEMI)
+    keys = tuple(f for f in parent.fields if f.id in {p for _, p in edge.pairs})
+    low, high = (Field(context.fresh(name), "BIGINT") for name in ("low", "high"))
+    calls = (Named(low, exp.Min(this=moved.weight_scalar)), Named(high, exp.Max(this=moved.weight_scalar)))
+    both = exp.and_(
+        exp.LT(this=column(low.id), expression=integer(0)), exp.GT(this=column(high.id), expression=integer(0))
+    )
+    again = Filter(Aggregate(moved.node, keep(keys), calls), both)
+    why = f"keys of {parent.table} went and came again"
+    return _told(again, ((exp.Count(this=exp.Star()), why),), context)
+
+
+def _told(rows: Node, reasons: tuple[tuple[Scalar, str], ...], context: Context) -> Doubts:
+    """The reasons as totals; a row only if one of them is not 0."""
+    totals = tuple(Named(Field(context.fresh("total"), "BIGINT"), call) for call, _ in reasons)
+    known = [exp.func("COALESCE", column(t.field.id), integer(0)) for t in totals]
+    some = exp.or_(*(exp.NEQ(this=k, expression=integer(0)) for k in known))
+    plan = Filter(Aggregate(rows, (), totals), some)
+    return Doubts(plan, tuple((t.field.id, why) for t, (_, why) in zip(totals, reasons, strict=True)))

@@ -13,7 +13,7 @@ from viewkeep.catalog import Catalog, TableName
 from viewkeep.emit.guard import guard_query
 from viewkeep.emit.statements import AVERAGE_DECIMALS, Statement, program_sql
 from viewkeep.errors import UnsupportedError
-from viewkeep.incremental.foreign_keys import Doubt, edges_of, violations
+from viewkeep.incremental.foreign_keys import Doubts, doubts, edges_of
 from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.nodes import (
     Aggregate,
@@ -62,7 +62,7 @@ class CompiledView:
     """Joins along foreign keys."""
     _programs: dict[Shape, Program] = field(default_factory=dict)
     _full: Program | None = None
-    _doubts: dict[tuple[Edge, Shape], list[Doubt]] = field(default_factory=dict)
+    _doubts: dict[tuple[Edge, Shape], Doubts | None] = field(default_factory=dict)
     _guards: dict[tuple[tuple[Edge, ...], Shape, str], str | None] = field(default_factory=dict)
     _statements: dict[tuple[int, str], list[Statement]] = field(default_factory=dict)
 
@@ -113,25 +113,31 @@ class CompiledView:
     ) -> tuple[Shape, dict[str, str]]:
         """The shape of a change, and the foreign keys that cannot be relied on for it, with the reason.
 
-        `violated` asks the engine which doubts about some edges come true: numbers of edge and doubt."""
+        `violated` asks the engine which of some edges are in doubt, and why: by their number and that of the reason."""
         relied = self.edges if strategy in ("auto", FOREIGN_KEY, MATERIALIZED) else ()
         asked = tuple(e for e in relied if e.parent_table in changed)
         every = Shape(changed, lost_rows, frozenset(asked))
-        broken = {e: self.doubts(asked[e], every)[d].why for e, d in sorted(violated(asked, every))} if asked else {}
+        found = sorted(violated(asked, every)) if asked else []
+        broken = {edge: self._why(asked[edge], reason, every) for edge, reason in found}
         kept = [e for i, e in enumerate(asked) if i not in broken]
         if strategy in (FOREIGN_KEY, MATERIALIZED):  # what points at an unchanged table holds anyway
             kept += [e for e in self.edges if e.parent_table not in changed]
         return Shape.of(changed, lost_rows, frozenset(kept)), {asked[i].label: why for i, why in broken.items()}
 
-    def doubts(self, edge: Edge, shape: Shape) -> list[Doubt]:
+    def doubts(self, edge: Edge, shape: Shape) -> Doubts | None:
         """What speaks against relying on an edge for a change."""
         if (edge, shape) not in self._doubts:
-            found = violations(self.core, edge, shape.context(self.fresh, self.time_travel))
-            self._doubts[edge, shape] = [Doubt(simplify(d.plan), d.why) for d in found]
+            found = doubts(self.core, edge, shape.context(self.fresh, self.time_travel))
+            self._doubts[edge, shape] = found and Doubts(simplify(found.plan), found.reasons)
         return self._doubts[edge, shape]
 
+    def _why(self, edge: Edge, reason: int, shape: Shape) -> str:
+        found = self.doubts(edge, shape)
+        assert found is not None
+        return found.reasons[reason][1]
+
     def guard(self, edges: tuple[Edge, ...], shape: Shape, dialect: str) -> str | None:
-        """The query for the numbers of edges and doubts that come true, if there is anything to doubt."""
+        """The query for the numbers of the edges in doubt and of the reasons, if there is anything to doubt."""
         key = (edges, shape, dialect)
         if key not in self._guards:
             query = guard_query([self.doubts(e, shape) for e in edges], dialect)
