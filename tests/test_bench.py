@@ -42,7 +42,9 @@ def check_result(result: Result, name: str) -> None:
         assert "met" not in {cell for row in table.shown() for cell in row}, "tiny sizes are not judged"
 
 
-@pytest.mark.parametrize("name", ["w2", "tpch", "growth", "profile"])
+@pytest.mark.parametrize(
+    "name", ["w2", "tpch", "growth", pytest.param("foreign-keys", marks=pytest.mark.slow), "profile"]
+)
 def test_runs_quickly_on_spark(name: str) -> None:
     pytest.importorskip("pyspark", reason="Spark is not installed")
     from bench.spark.tpch_data import generator
@@ -53,9 +55,9 @@ def test_runs_quickly_on_spark(name: str) -> None:
         find_java()
     except ConnectError as error:
         pytest.skip(str(error))
-    if name in ("tpch", "growth"):
+    if name in ("tpch", "growth", "foreign-keys"):
         try:
-            generator()
+            fk_data.generator() if name == "foreign-keys" else generator()
         except measure.BenchmarkError as error:
             pytest.skip(str(error))
     check_result(benchmarks()[name](True), f"spark-{name}")

@@ -94,7 +94,7 @@ def test_both_ways_are_in_one_program(dialect: str) -> None:
     program = "\n".join(viewkeep.compile(schema, made, dialect))
     assert "sales(customer) → customers(customer)" in program or dialect == "spark"
     assert "doubts" in program
-    assert program.count("EXISTS(") > 2
+    assert program.count("EXISTS(") >= 2
     assert program != "\n".join(viewkeep.compile(schema, made, dialect, strategy="classical"))
 
 

@@ -23,8 +23,21 @@ from sqlglot import exp
 
 from viewkeep.catalog import Catalog, Trust
 from viewkeep.incremental.scan import delta_scan
-from viewkeep.incremental.weighted import Context, Edge, Weighted, consolidate, keep, to_units
-from viewkeep.plan.nodes import Aggregate, Field, Filter, Join, JoinKind, Named, Node, Project, Scan, Union, walk
+from viewkeep.incremental.weighted import Context, Edge, Weighted, consolidate, keep
+from viewkeep.plan.nodes import (
+    Aggregate,
+    Field,
+    Filter,
+    Join,
+    JoinKind,
+    Named,
+    Node,
+    Project,
+    Repeat,
+    Scan,
+    Union,
+    walk,
+)
 from viewkeep.plan.rewrite import flatten_join, join_all
 from viewkeep.plan.scalars import Scalar, column, columns_of, integer
 
@@ -133,14 +146,24 @@ def all_rows(relation: Node, context: Context) -> Weighted:
     """What a table has and what it lost since: S[new] + lost(S)."""
     if not isinstance(relation, Scan) or relation.table.folded not in context.lost_rows:
         return Weighted(relation)
-    return Weighted(Union((relation, _moved(relation, context, exp.LT)), relation.fields))
+    return Weighted(Union((relation, _lost(relation, context)), relation.fields))
 
 
-def _moved(scan: Scan, context: Context, sign: type[exp.Expr]) -> Node:
-    """The rows that a table lost (<) or gained (>), net: in the columns that the plan reads."""
-    units = to_units(delta_scan(scan, context), context.fresh)
-    some = Filter(units.node, sign(this=units.weight_scalar, expression=integer(0)))
-    return Project(some, keep(scan.fields))
+def _lost(scan: Scan, context: Context) -> Node:
+    """The rows that a table lost, net: in the columns that the plan reads."""
+    total, summed = _net(scan, context)
+    gone = Filter(summed, exp.LT(this=column(total.id), expression=integer(0)))
+    if any(e.enforced and e.parent == node_name(scan) for e in context.edges):
+        return Project(gone, keep(scan.fields))  # it has a key, so each was there once
+    times = Field(context.fresh("times"), "BIGINT")
+    counted = Project(gone, (*keep(scan.fields), Named(times, exp.Neg(this=column(total.id)))))
+    return Repeat(counted, times.id)
+
+
+def _net(scan: Scan, context: Context) -> tuple[Field, Node]:
+    """The changes of a table with the weights of equal rows summed up; also those whose weights come to 0."""
+    change, total = delta_scan(scan, context), Field(context.fresh("w"), "BIGINT")
+    return total, Aggregate(change.node, keep(change.payload), (Named(total, exp.Sum(this=change.weight_scalar)),))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,21 +181,21 @@ def doubts(root: Node, edge: Edge, context: Context) -> Doubts | None:
         by_name = {node_name(r): r for r in relations if isinstance(r, Scan)}
         if edge.child in by_name and edge.parent in by_name:
             child, parent = by_name[edge.child], by_name[edge.parent]
-            moved = consolidate(delta_scan(parent, context), context.fresh)
             if not edge.enforced:
                 here = {f.id for f in (*child.fields, *parent.fields)}
                 between = [p for p in predicates if columns_of(p) and columns_of(p) <= here]
-                return _pointing(child, parent, moved, between, context)
-            return _again(edge, parent, moved, context) if parent.table.folded in context.lost_rows else None
+                return _pointing(child, parent, between, context)
+            return _again(edge, parent, context) if parent.table.folded in context.lost_rows else None
     return None
 
 
-def _pointing(child: Scan, parent: Scan, moved: Weighted, between: list[Scalar], context: Context) -> Doubts:
+def _pointing(child: Scan, parent: Scan, between: list[Scalar], context: Context) -> Doubts:
     """How many rows point at what was lost; and how many of before at what was gained:
 
         | R[old] ⋈ gained |  =  | R[new] ⋈ gained |  −  Σ weights of ΔR ⋈ gained
 
     so a large R is read once, for a few keys, and nothing has to be subtracted row by row."""
+    moved = consolidate(delta_scan(parent, context), context.fresh)
 
     def counted(rows: Weighted) -> Node:
         weight, sign = column(moved.weight or ""), rows.weight
@@ -187,29 +210,23 @@ def _pointing(child: Scan, parent: Scan, moved: Weighted, between: list[Scalar],
     if child.table.folded in context.changed:
         parts.append(counted(delta_scan(child, context)))
     left, waited = (Field(context.fresh(name), "BIGINT") for name in ("left", "waited"))
+    totals = tuple(Named(Field(context.fresh("total"), "BIGINT"), exp.Sum(this=column(f.id))) for f in (left, waited))
+    known = [exp.func("COALESCE", column(t.field.id), integer(0)) for t in totals]
+    some = exp.or_(*(exp.NEQ(this=k, expression=integer(0)) for k in known))
+    plan = Filter(Aggregate(Union(tuple(parts), (left, waited)), (), totals), some)
     lost = f"rows of {child.table} point at what {parent.table} lost"
     gained = f"rows that {child.table} had before point at what {parent.table} gained"
-    reasons = ((exp.Sum(this=column(left.id)), lost), (exp.Sum(this=column(waited.id)), gained))
-    return _told(Union(tuple(parts), (left, waited)), reasons, context)
+    return Doubts(plan, ((totals[0].field.id, lost), (totals[1].field.id, gained)))
 
 
-def _again(edge: Edge, parent: Scan, moved: Weighted, context: Context) -> Doubts:
+def _again(edge: Edge, parent: Scan, context: Context) -> Doubts:
     """Keys that were lost and gained again."""
+    total, summed = _net(parent, context)
     keys = tuple(f for f in parent.fields if f.id in {p for _, p in edge.pairs})
     low, high = (Field(context.fresh(name), "BIGINT") for name in ("low", "high"))
-    calls = (Named(low, exp.Min(this=moved.weight_scalar)), Named(high, exp.Max(this=moved.weight_scalar)))
+    calls = (Named(low, exp.Min(this=column(total.id))), Named(high, exp.Max(this=column(total.id))))
     both = exp.and_(
         exp.LT(this=column(low.id), expression=integer(0)), exp.GT(this=column(high.id), expression=integer(0))
     )
-    again = Filter(Aggregate(moved.node, keep(keys), calls), both)
     why = f"keys of {parent.table} went and came again"
-    return _told(again, ((exp.Count(this=exp.Star()), why),), context)
-
-
-def _told(rows: Node, reasons: tuple[tuple[Scalar, str], ...], context: Context) -> Doubts:
-    """The reasons as totals; a row only if one of them is not 0."""
-    totals = tuple(Named(Field(context.fresh("total"), "BIGINT"), call) for call, _ in reasons)
-    known = [exp.func("COALESCE", column(t.field.id), integer(0)) for t in totals]
-    some = exp.or_(*(exp.NEQ(this=k, expression=integer(0)) for k in known))
-    plan = Filter(Aggregate(rows, (), totals), some)
-    return Doubts(plan, tuple((t.field.id, why) for t, (_, why) in zip(totals, reasons, strict=True)))
+    return Doubts(Filter(Aggregate(summed, keep(keys), calls), both), ((high.id, why),))

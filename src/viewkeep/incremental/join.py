@@ -58,7 +58,7 @@ def _sum_of_branches(
         beside = [all_rows(relations[m], context) for m in part.others]
         before = [old(relations[m], context) for p in parts[:i] for m in p.members]
         after = [Weighted(relations[m]) for p in parts[i + 1 :] for m in p.members]
-        every = (*beside, *before, *after)
-        others = [Weighted(narrowed(r.node, condition, change, context.fresh), r.weight) for r in every]
-        branches.append(join_weighted([change, *others], predicates, context))
+        others = [Weighted(narrowed(r.node, condition, change, context.fresh), r.weight) for r in (*before, *after)]
+        # What stands beside the root is a table and the few rows it lost: there is nothing to narrow.
+        branches.append(join_weighted([change, *beside, *others], predicates, context))
     return add(branches, node.fields, context.fresh) if branches else None
