@@ -17,6 +17,7 @@ from bench.foreign_keys import foreign_keys
 from bench.growth import growth
 from bench.machine import Neighbours, machine
 from bench.measure import BenchmarkError
+from bench.operators import operators
 from bench.plots import plot
 from bench.profiling import profiling
 from bench.report import RESULTS, print_machine, print_result, save_json, save_markdown
@@ -28,6 +29,7 @@ from bench.w2 import w2
 BENCHMARKS: dict[str, Callable[[bool], Result]] = {
     "w1": w1,
     "w2": w2,
+    "operators": operators,
     "compile": compiling,
     "thesis": thesis,
     "crossover": crossover,

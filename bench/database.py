@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,10 +16,10 @@ PLACES = ("memory", "file")
 
 
 @contextmanager
-def database(place: str) -> Iterator[viewkeep.Keeper]:
+def database(place: str, clock: Callable[[], datetime] | None = None) -> Iterator[viewkeep.Keeper]:
     with tempfile.TemporaryDirectory(prefix="viewkeep-bench-") as folder:
         url = "duckdb://" if place == "memory" else f"duckdb:///{Path(folder) / 'bench.duckdb'}"
-        keeper = viewkeep.connect(url)
+        keeper = viewkeep.connect(url, clock=clock)
         try:
             # Whatever spills must not land in the folder the benchmark was started from.
             keeper.engine.execute(f"SET temp_directory = '{Path(folder) / 'spill'}'")

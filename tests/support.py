@@ -21,6 +21,7 @@ import pyarrow as pa
 import viewkeep
 
 Row = tuple[Any, ...]
+Clock = Callable[[], datetime]
 TOLERANCE = 1e-9
 
 
@@ -55,8 +56,8 @@ class Engine:
         self.made += 1
         return f"spark:///{self.folder / f'lake-{self.made}'}" if self.is_spark else "duckdb://"
 
-    def connect(self, url: str | None = None) -> viewkeep.Keeper:
-        return InDuckDBsWords(viewkeep.connect(url or self.url()))
+    def connect(self, url: str | None = None, clock: Clock | None = None) -> viewkeep.Keeper:
+        return InDuckDBsWords(viewkeep.connect(url or self.url(), clock=clock))
 
 
 # ---------------------------------------------------------------------- tables
@@ -69,6 +70,8 @@ class Col:
 
     @property
     def arrow(self) -> pa.DataType:
+        if self.type.startswith("DECIMAL"):
+            return pa.decimal128(*map(int, self.type.removeprefix("DECIMAL(").removesuffix(")").split(",")))
         return {
             "INTEGER": pa.int32(),
             "TEXT": pa.string(),
@@ -76,7 +79,6 @@ class Col:
             "DATE": pa.date32(),
             "TIMESTAMP": pa.timestamp("us"),
             "BOOLEAN": pa.bool_(),
-            "DECIMAL(12,2)": pa.decimal128(12, 2),
         }[self.type]
 
 
@@ -208,6 +210,16 @@ TABLES = {
             rows=14,
         ),
         Tab(
+            '"Odd-Names"',
+            (
+                Col("Group", "TEXT", one_of("g1", "G1", "g2", None)),
+                Col("select", "INTEGER", whole(0, 5)),
+                Col("order-by", "INTEGER", whole(0, 3)),
+                Col('quo"te', "TEXT", one_of("p", "q", None)),
+            ),
+            rows=14,
+        ),
+        Tab(
             "shop.stock",
             (Col("product", "INTEGER", whole(1, 6)), Col("count", "INTEGER", whole(0, 9))),
             rows=10,
@@ -216,9 +228,11 @@ TABLES = {
 }
 
 
-def open_keeper(*tables: str, seed: int = 0, engine: Engine | None = None) -> tuple[viewkeep.Keeper, World]:
+def open_keeper(
+    *tables: str, seed: int = 0, engine: Engine | None = None, clock: Clock | None = None
+) -> tuple[viewkeep.Keeper, World]:
     """A database with some of the tables above, filled at random."""
-    keeper = viewkeep.connect("duckdb://") if engine is None else engine.connect()
+    keeper = viewkeep.connect("duckdb://", clock=clock) if engine is None else engine.connect(clock=clock)
     world = World(random.Random(seed), {t: TABLES[t] for t in tables})
     for table in world.tables.values():
         if table.sql.startswith("shop."):

@@ -56,7 +56,8 @@ class Case:
         return compile_view(TableName("v"), self.value("view"), read_schema(self.value("schema"), "duckdb"), "duckdb")
 
     def shape(self) -> Shape:
-        return Shape.of(self.changed, frozenset() if self.append_only else self.changed)
+        lost_rows = frozenset() if self.append_only else self.changed
+        return Shape.of(self.changed, lost_rows, time_moved=self.compiled().timed)
 
     def sql(self, dialect: str) -> str:
         program = self.compiled().program(self.shape())
@@ -115,6 +116,8 @@ def test_golden_view_equals_its_query(name: str) -> None:
 def _cell(type_: str, row: int, column: int) -> str:
     """A first column that differs in every row, later ones that repeat and join."""
     number = row if column == 0 else row % 4 * 7 + 4
+    if type_ == "TIMESTAMP":
+        return f"now()::TIMESTAMP - INTERVAL {number} HOUR"
     return f"'{number}'" if type_ == "VARCHAR" else str(number)
 
 

@@ -17,6 +17,7 @@ import viewkeep
 from support import Engine, assert_view_equals_query, bag, rows_of
 
 maintenance = pytest.importorskip("viewkeep.runtime.lake.maintenance", reason="Spark is not installed")
+clustering = pytest.importorskip("viewkeep.runtime.lake.clustering", reason="Spark is not installed")
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 TOTAL = "SELECT g, SUM(x) AS s, COUNT(*) AS n FROM t GROUP BY g"
@@ -218,7 +219,9 @@ def test_an_unchanged_view_starts_no_job(keeper: viewkeep.Keeper) -> None:
     assert [(r.strategy, r.jobs, r.rows_read) for r in reports] == [("unchanged", 0, 0)] * 3
     assert jobs_of(keeper.status) == 0
     assert jobs_of(lambda: keeper.history("v")) == 0
-    assert len(keeper.history("v")) == 1, "a refresh that does nothing leaves no trace"
+    assert [r.strategy for r in keeper.history("v")] == ["recompute", "unchanged"]
+    keeper.refresh()
+    assert len(keeper.history("v")) == 2, "that nothing changed is written down once"
 
 
 def test_the_jobs_of_a_small_refresh_are_few_and_counted(keeper: viewkeep.Keeper) -> None:
@@ -240,6 +243,28 @@ def test_the_jobs_of_a_small_refresh_are_few_and_counted(keeper: viewkeep.Keeper
             assert 0 < reports[0].jobs <= most * 4, f"{name}: {reports[0]}"
             assert reports[0].jobs == counted, name
             assert_view_equals_query(keeper, name, query, change)
+
+
+def test_a_change_of_a_large_view_touches_the_files_of_its_keys(
+    keeper: viewkeep.Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clustering, "LARGE", 100)
+    monkeypatch.setattr(clustering, "ROWS_A_FILE", 20)
+    monkeypatch.setattr(maintenance, "SMALL", 0)
+    query = "SELECT k, COUNT(*) AS n, SUM(x) AS s FROM wide GROUP BY k"
+    keeper.sql("CREATE TABLE wide (k INTEGER, x INTEGER)")
+    keeper.load("wide", pa.table({"k": [i * 7 % 400 for i in range(800)], "x": list(range(800))}))
+    create(keeper, query, "by_key", policy="incremental")
+    for change in ("INSERT INTO wide VALUES (7, 1), (1000, 2)", "DELETE FROM wide WHERE k = 399"):
+        keeper.sql(change)
+        report = keeper.refresh("by_key")
+        assert report.strategy == "classical"
+        assert report.rows_read <= 60, "two of twenty files, and the change"
+        assert_view_equals_query(keeper, "by_key", query, change)
+    keeper.refresh("by_key", full=True)
+    keeper.sql("DELETE FROM wide WHERE k = 5")
+    assert keeper.refresh("by_key").rows_read <= 40
+    assert_view_equals_query(keeper, "by_key", query, "after a recompute")
 
 
 @pytest.mark.parametrize(

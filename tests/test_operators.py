@@ -687,6 +687,11 @@ CASES = (
     Case("order only", "SELECT id, qty FROM orders ORDER BY qty DESC NULLS LAST, id"),
     Case("top k", "SELECT id, amount FROM orders ORDER BY amount DESC NULLS LAST, id LIMIT 5"),
     Case("top k with offset", "SELECT id, qty FROM orders ORDER BY qty NULLS FIRST, id DESC LIMIT 4 OFFSET 2"),
+    Case("limit of one row", "SELECT SUM(qty) AS s, COUNT(*) AS n FROM orders LIMIT 10"),
+    Case(
+        "limit of single rows side by side",
+        "SELECT * FROM (SELECT COUNT(*) AS a FROM orders) x, (SELECT MAX(qty) AS b FROM orders WHERE qty > 3) y LIMIT 1",
+    ),
     Case("top k by a hidden column", "SELECT name FROM customers ORDER BY id LIMIT 3"),
     Case(
         "top k of groups",
@@ -989,6 +994,57 @@ CASES = (
     Case("nan distinct", "SELECT DISTINCT reading FROM readings"),
     Case("nan join", "SELECT a.sensor AS a, b.sensor AS b FROM readings a JOIN readings b ON a.reading = b.reading"),
     Case("nan global", "SELECT SUM(reading) AS s, MAX(reading) AS m FROM readings"),
+    # ------------------------------------------------------------------ pivot and unpivot
+    Case(
+        "pivot", "SELECT * FROM (SELECT customer, kind, value FROM events) t PIVOT (SUM(value) FOR kind IN ('a', 'b'))"
+    ),
+    Case(
+        "pivot counts",
+        "SELECT * FROM (SELECT customer, kind FROM events) t PIVOT (COUNT(*) FOR kind IN ('a' AS some, 'none')) AS p",
+    ),
+    Case(
+        "pivot two aggregates",
+        "SELECT customer, b_s, a_n FROM (SELECT customer, kind, value FROM events) t PIVOT (SUM(value) AS s, COUNT(value) AS n FOR kind IN ('a', 'b')) AS p",
+    ),
+    Case(
+        "pivot extremes",
+        "SELECT * FROM (SELECT customer, kind, value, moment FROM events) t PIVOT (MIN(value) AS lo, MAX(moment) AS hi FOR kind IN ('a', 'c')) AS p",
+    ),
+    Case(
+        "pivot global",
+        "SELECT * FROM (SELECT kind, value FROM events) t PIVOT (SUM(value) FOR kind IN ('a', 'b', 'c'))",
+    ),
+    Case(
+        "pivot of two columns",
+        "SELECT * FROM events PIVOT (COUNT(*) FOR kind IN ('a', NULL) ok IN (TRUE, FALSE) GROUP BY customer) AS p",
+    ),
+    Case("pivot of numbers", "SELECT * FROM events PIVOT (COUNT(*) FOR weight IN (0.1, 0.70, -3.3) GROUP BY kind)"),
+    Case(
+        "pivot of pairs",
+        "SELECT * FROM events PIVOT (SUM(value) FOR (kind, ok) IN (('a', TRUE), ('b', FALSE)) GROUP BY customer)",
+    ),
+    Case(
+        "pivot statement",
+        "SELECT * FROM (PIVOT events ON kind IN ('a', 'b') USING SUM(value) AS s, MAX(weight) AS m GROUP BY ok)",
+    ),
+    Case(
+        "pivot joined",
+        "SELECT c.name, p.a, p.b FROM customers c LEFT JOIN (SELECT customer, kind, value FROM events) t PIVOT (SUM(value) FOR kind IN ('a', 'b')) AS p ON p.customer = c.id",
+    ),
+    Case(
+        "pivot in a cte, grouped again",
+        "WITH p AS (SELECT * FROM (SELECT customer, kind, value FROM events) t PIVOT (SUM(value) FOR kind IN ('a', 'b'))) SELECT a, COUNT(*) AS n FROM p GROUP BY a",
+    ),
+    Case("unpivot", "SELECT * FROM (SELECT id, qty, product FROM orders) t UNPIVOT (n FOR what IN (qty, product))"),
+    Case(
+        "unpivot with nulls",
+        "SELECT * FROM (SELECT customer, value, weight FROM events) t UNPIVOT INCLUDE NULLS (n FOR what IN (value AS v, weight)) AS u",
+    ),
+    Case(
+        "unpivot grouped",
+        "SELECT what, SUM(n) AS s, COUNT(*) AS c FROM (SELECT id, qty, product FROM orders) t UNPIVOT (n FOR what IN (qty, product)) AS u GROUP BY what",
+    ),
+    Case("unpivot statement", "SELECT * FROM (UNPIVOT orders ON qty, product INTO NAME what VALUE n)"),
     # ------------------------------------------------------------------ names
     Case(
         "quoted names", 'SELECT "Group", "select" + 1 AS "Plus One", "quo""te" FROM "Mixed Case" WHERE "Order By" > 0'
@@ -1001,6 +1057,16 @@ CASES = (
         "quoted join",
         'SELECT a."Group", b."quo""te" AS "table" FROM "Mixed Case" a JOIN "Mixed Case" b ON a."select" = b."Order By"',
     ),
+    Case("odd names", 'SELECT "Group", "select" + 1 AS "plus-1", "quo""te" FROM "Odd-Names" WHERE "order-by" > 0'),
+    Case(
+        "odd group",
+        'SELECT "Group" AS "from", SUM("select") AS "Sum", MAX("order-by") AS "max" FROM "Odd-Names" m GROUP BY "Group"',
+    ),
+    Case(
+        "odd join",
+        'SELECT a."Group", b."quo""te" AS "table" FROM "Odd-Names" a JOIN "Odd-Names" b ON a."select" = b."order-by"',
+    ),
+    Case("odd case", 'SELECT "GROUP" AS g, COUNT(*) AS n FROM "odd-names" GROUP BY "group"', more=("Odd-Names",)),
     Case("other case", 'SELECT "GROUP" AS g, COUNT(*) AS n FROM "mixed case" GROUP BY "group"', more=("Mixed Case",)),
     Case(
         "schema",
@@ -1045,6 +1111,16 @@ def test_operator_under_each_batch(case: Case) -> None:
 
 # ---------------------------------------------------------------------- on Spark, many views in one warehouse
 NOT_SPARK = {
+    "quoted names": "blanks in the names of columns",
+    "quoted group": "blanks in the names of columns",
+    "quoted join": "blanks in the names of columns",
+    "other case": "blanks in the names of columns",
+    "pivot of two columns": "GROUP BY in PIVOT",
+    "pivot of numbers": "GROUP BY in PIVOT",
+    "pivot of pairs": "GROUP BY in PIVOT",
+    "pivot statement": "PIVOT as a statement",
+    "pivot joined": "an alias before PIVOT beside a join",
+    "unpivot statement": "UNPIVOT as a statement",
     "star except and replace": "* REPLACE",
     "set by name": "BY NAME",
     "grouping sets of join": "GROUPING of several columns",

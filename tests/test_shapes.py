@@ -102,6 +102,8 @@ def test_shapes_on_spark(spark: Engine) -> None:
             "RECURSIVE",
         ),
         ("SELECT r.k FROM r ASOF JOIN r q ON r.k >= q.k", "ASOF JOIN"),
+        ("SELECT * FROM r PIVOT (SUM(k), MAX(k) FOR h IN (1, 2) GROUP BY d)", "PIVOT with several aggregates"),
+        ("SELECT * FROM (UNPIVOT r ON k + 1 AS x, h INTO NAME a VALUE b)", "UNPIVOT of anything but"),
     ],
 )
 def test_what_is_not_understood_is_recomputed_with_the_reason(keeper: viewkeep.Keeper, query: str, reason: str) -> None:

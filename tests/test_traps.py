@@ -422,6 +422,17 @@ def test_weights_larger_than_one(keeper: viewkeep.Keeper) -> None:
     assert rows_of(keeper.query("SELECT * FROM v")) == [(1, 2)]
 
 
+def test_many_subqueries_are_not_too_many() -> None:
+    """DuckDB counts each CTE as a level of nesting, up to a thousand; this refresh would have more."""
+    values = ", ".join(f"(SELECT SUM(k) FROM t WHERE k % {i + 2} = 0) AS s{i}" for i in range(14))
+    with viewkeep.connect("duckdb://") as keeper:
+        keeper.sql("CREATE TABLE t (k INT); CREATE TABLE u (k INT)")
+        keeper.sql("INSERT INTO t FROM range(40); INSERT INTO u VALUES (1), (2)")
+        query = f"SELECT u.k, {values} FROM u"
+        create(keeper, query)
+        follow(keeper, query, "INSERT INTO t VALUES (6), (7); DELETE FROM t WHERE k = 12; INSERT INTO u VALUES (2)")
+
+
 def test_what_is_nested_too_deeply_is_recomputed() -> None:
     """The engine refuses a statement that is nested too deeply; the view is kept right, and says why."""
     query = "SELECT k FROM t"

@@ -8,6 +8,7 @@ from viewkeep.catalog import TableName
 from viewkeep.emit.program import strategy_of, whole_program
 from viewkeep.engine.duckdb import DuckDBEngine
 from viewkeep.errors import ConnectError, ViewkeepError
+from viewkeep.runtime.clock import Clock
 from viewkeep.runtime.compiled import compile_view
 from viewkeep.runtime.keeper import Keeper
 from viewkeep.runtime.reports import KeyCheck, RefreshReport, VerifyReport, ViewStatus
@@ -23,9 +24,16 @@ __version__ = "0.1.0.dev0"
 __all__ = ["Keeper", "KeyCheck", "RefreshReport", "VerifyReport", "ViewStatus", "ViewkeepError", "compile", "connect"]
 
 
-def connect(url: str | None = None, *, spark: SparkSession | None = None, warehouse: str | None = None) -> Keeper:
+def connect(
+    url: str | None = None,
+    *,
+    spark: SparkSession | None = None,
+    warehouse: str | None = None,
+    clock: Clock | None = None,
+) -> Keeper:
     """Open a database: `duckdb:///file.duckdb`, `duckdb://` for one in memory, `spark:///folder` for a
     warehouse of Delta tables with a Spark session of its own; or `spark=session, warehouse=folder` with yours.
+    `clock` tells views that follow the current time what time it is, if not that of the machine.
 
     >>> keeper = connect("duckdb://")
     >>> keeper.sql("CREATE TABLE t (a INT); INSERT INTO t SELECT * FROM range(10)")
@@ -39,7 +47,7 @@ def connect(url: str | None = None, *, spark: SparkSession | None = None, wareho
     if spark is not None or warehouse is not None:
         if spark is None or warehouse is None or url is not None:
             raise ConnectError("a session of yours needs spark= and warehouse=, and no URL")
-        return _connect_lake(spark, warehouse)
+        return _connect_lake(spark, warehouse, clock=clock)
     scheme, separator, rest = (url or "").partition("://")
     if not separator:
         raise ConnectError(
@@ -48,16 +56,18 @@ def connect(url: str | None = None, *, spark: SparkSession | None = None, wareho
         )
     if scheme == "duckdb":
         # duckdb:///x is the relative file x, duckdb:////x the absolute file /x, as in SQLAlchemy.
-        return Keeper(TransactionalDatabase(DuckDBEngine(rest.removeprefix("/"))))
+        return Keeper(TransactionalDatabase(DuckDBEngine(rest.removeprefix("/"))), clock)
     if scheme == "spark":
         folder = rest.removeprefix("/")
         if not folder:
             raise ConnectError("spark:// needs a folder", hint="spark:///folder is relative, spark:////folder absolute")
-        return _connect_lake(None, folder)
+        return _connect_lake(None, folder, clock=clock)
     raise ConnectError(f"engine {scheme!r} is not available", hint="available: duckdb, spark")
 
 
-def _connect_lake(session: SparkSession | None, folder: str, lazily: bool = False) -> Keeper:
+def _connect_lake(
+    session: SparkSession | None, folder: str, lazily: bool = False, clock: Clock | None = None
+) -> Keeper:
     """Spark is a large import, and not everybody has it: only who asks for it pays.
 
     `lazily`: the session is started when something must be computed, and not before."""
@@ -66,7 +76,7 @@ def _connect_lake(session: SparkSession | None, folder: str, lazily: bool = Fals
         from viewkeep.runtime.lake.database import LakeDatabase
     except ImportError as missing:
         raise ConnectError(f"Spark is not installed ({missing.name})", hint="pip install 'viewkeep[spark]'") from None
-    return Keeper(LakeDatabase(session if session or lazily else local_session(), folder))
+    return Keeper(LakeDatabase(session if session or lazily else local_session(), folder), clock)
 
 
 def compile(schema_sql: str, view_sql: str, dialect: str = "duckdb", strategy: str | None = None) -> list[str]:

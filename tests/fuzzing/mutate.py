@@ -18,7 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = Path("src/viewkeep/incremental")
-TESTS = ("test_traps.py", "test_partners.py", "test_old_state.py", "test_foreign_keys.py", "test_operators.py")
+TESTS = ("test_traps.py", "test_partners.py", "test_old_state.py", "test_foreign_keys.py", "test_time_filter.py")
+TESTS += ("test_operators.py",)
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,32 @@ MUTATIONS = (
         "weighted.py",
         "Named(times, exp.Abs(this=total.copy()))",
         "Named(times, integer(1))",
+    ),
+    Mutation(
+        "time: rows that were there do not cross",
+        "time_filter.py",
+        "terms.append(_crossing(node, before, context))",
+        "pass",
+    ),
+    Mutation("time: crossing rows always leave", "time_filter.py", "true=integer(1))", "true=integer(-1))"),
+    Mutation(
+        "time: the old state at the new time", "time_filter.py", "State.OLD if context.time_moved", "State.NEW if True"
+    ),
+    Mutation(
+        "time: crossing rows of the new state",
+        "delta.py",
+        "before = old(node.input, context) if",
+        "before = Weighted(node.input) if",
+    ),
+    Mutation(
+        "time: a row at the bound itself", "time_filter.py", "exp.GT: (exp.GT, exp.LTE),", "exp.GT: (exp.GTE, exp.LT),"
+    ),
+    Mutation("time: the bound may only go on", "time_filter.py", "(State.OLD, State.NEW)", "(State.NEW, State.NEW)"),
+    Mutation(
+        "time: an unchanged source is an unchanged view",
+        "weighted.py",
+        "return changed or (self.time_moved and is_timed(node))",
+        "return changed",
     ),
     Mutation("dead groups kept", "weighted_groups.py", "    if node.keys:\n", "    if False:\n"),
     Mutation("sums: losses added", "weighted_groups.py", "both = exp.Sub(", "both = exp.Add("),

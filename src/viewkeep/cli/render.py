@@ -132,7 +132,8 @@ def print_statuses(statuses: Sequence[ViewStatus]) -> None:
         folded=["view", "reads", "incremental"],
     )
     for s in statuses:
-        state = Text(f"invalid: {s.invalid}", "bold red") if s.invalid else Text(s.incremental)
+        time = f", as of {s.as_of:%Y-%m-%d %H:%M:%S} UTC" if s.as_of else ""
+        state = Text(f"invalid: {s.invalid}", "bold red") if s.invalid else Text(s.incremental + time)
         table.add_row(
             Text(s.view),
             Text(f"{s.pending:,}", "bold" if s.pending else "dim"),

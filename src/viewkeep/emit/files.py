@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol
 
 from viewkeep.catalog import TableName
 from viewkeep.emit.guard import guard_query
 from viewkeep.emit.select import Sizes, user_query
-from viewkeep.emit.statements import query_sql
+from viewkeep.emit.statements import parameters_of, query_sql
 from viewkeep.incremental.foreign_keys import Doubts
 from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.nodes import Fresh, Node, Query, State
@@ -52,6 +53,11 @@ class Text:
 
     sql: str
     relations: dict[str, Relation] = field(default_factory=dict)
+    parameters: frozenset[str] = frozenset()
+    """Times that it is told."""
+
+    def values(self, times: Mapping[str, datetime]) -> dict[str, datetime]:
+        return {name: times[name] for name in self.parameters}
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +159,7 @@ class Programs:
         bound = bind_scans(plan, frozenset({CHANGE}), self._namer(relations))
         sizes = None if extent is None else extent.sizes(relations)
         query = query_sql(bound, columns, dialect, sizes)
-        return Text(query.sql(dialect=dialect, pretty=self.pretty), relations)
+        return Text(query.sql(dialect=dialect, pretty=self.pretty), relations, parameters_of(query))
 
     def _namer(self, relations: dict[str, Relation]) -> Callable[[Relation], TableName]:
         def name(relation: Relation) -> TableName:

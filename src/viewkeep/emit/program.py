@@ -20,6 +20,7 @@ from viewkeep.emit.select import identifier, table
 from viewkeep.emit.setup import setup_sql
 from viewkeep.emit.statements import out_of, program_sql, temporary
 from viewkeep.errors import SqlError
+from viewkeep.plan.clock import NOW, THEN
 from viewkeep.strategy import names
 from viewkeep.strategy.program import Program, Stage, TakeOut
 from viewkeep.strategy.shape import Shape
@@ -34,6 +35,9 @@ class Compiled(CompiledOnLake, Protocol):
 
     def full_program(self) -> Program: ...
 
+    @property
+    def timed(self) -> bool: ...
+
 
 def whole_program(compiled: Compiled, sources: Sequence[Table], dialect: str, strategy: str = CLASSICAL) -> list[str]:
     """All statements, each under a comment that says what it is for.
@@ -44,7 +48,7 @@ def whole_program(compiled: Compiled, sources: Sequence[Table], dialect: str, st
     if dialect == ON_LAKE:
         return lake_program(compiled, guarded)
     text = None if compiled.query else compiled.text
-    found = [f"-- setup: viewkeep's own schema and clock\n{s}" for s in _clock(dialect)]
+    found = [f"-- setup: viewkeep's own schema and clock\n{s}" for s in _clock(dialect, compiled.timed)]
     setup = setup_sql(compiled.layout, dialect, text)
     whys = ("the stored rows", "the view's own change log", "what the user reads")
     found += [f"-- setup: {why}\n{s}" for why, s in zip(whys, setup, strict=True)]
@@ -52,7 +56,9 @@ def whole_program(compiled: Compiled, sources: Sequence[Table], dialect: str, st
     for source in tables:
         found += [f"-- capture: changes of {source.name}\n{s}" for s in capture_sql(source, dialect)]
     clock = table(names.CLOCK).sql(dialect=dialect)
-    found.append(f"-- refresh: a new version\nUPDATE {clock} SET version = version + 1")
+    later = f", {_column(THEN, dialect)} = {_column(NOW, dialect)}, {_column(NOW, dialect)} = CURRENT_TIMESTAMP"
+    moved = f"version = version + 1{later if compiled.timed else ''}"
+    found.append(f"-- refresh: a new version\nUPDATE {clock} SET {moved}")
     if compiled.query is None:
         program = compiled.full_program()
     else:
@@ -101,14 +107,20 @@ def _guard(compiled: Compiled, dialect: str) -> str:
     return "\n".join([*lines, temporary(shape.guard, query, dialect).sql(dialect=dialect, pretty=True)])
 
 
-def _clock(dialect: str) -> list[str]:
+def _clock(dialect: str, timed: bool) -> list[str]:
     clock = table(names.CLOCK).sql(dialect=dialect)
     schema = identifier(names.SCHEMA).sql(dialect=dialect)
+    times = "".join(f", {_column(name, dialect)} TIMESTAMPTZ" for name in (THEN, NOW)) if timed else ""
+    values = ", CURRENT_TIMESTAMP, CURRENT_TIMESTAMP" if timed else ""
     return [
         f"CREATE SCHEMA IF NOT EXISTS {schema}",
-        f"CREATE TABLE {clock} (version BIGINT)",
-        f"INSERT INTO {clock} VALUES (0)",
+        f"CREATE TABLE {clock} (version BIGINT{times})",
+        f"INSERT INTO {clock} VALUES (0{values})",
     ]
+
+
+def _column(name: str, dialect: str) -> str:
+    return identifier(name).sql(dialect=dialect)
 
 
 def _delta(source: Table, dialect: str) -> str:

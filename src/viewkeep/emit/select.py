@@ -22,6 +22,7 @@ from viewkeep.emit.raising import spell_errors
 from viewkeep.emit.spark_aggregates import spell_aggregates
 from viewkeep.emit.spark_variance import spell_variances
 from viewkeep.errors import PlanError
+from viewkeep.plan.clock import predicate_of, reads_clock
 from viewkeep.plan.nodes import (
     Aggregate,
     Filter,
@@ -32,6 +33,7 @@ from viewkeep.plan.nodes import (
     Repeat,
     Scan,
     State,
+    TimeFilter,
     TopK,
     Union,
     Unnest,
@@ -61,6 +63,13 @@ def identifier(name: str) -> exp.Identifier:
     return exp.Identifier(this=name, quoted=True)
 
 
+MANY_PARTS = 300
+DEEPEST = 12
+"""Queries inside queries; what reads and writes SQL recurses a few dozen times for each."""
+_Part = tuple[str, exp.Query, bool | None]
+"""A CTE: its name, its query, whether its rows are kept."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """What an engine that spreads its work over machines is told, since it guesses a join to be as large as its
@@ -77,15 +86,39 @@ def select(plan: Node, outputs: Sequence[tuple[exp.Expr, str]], dialect: str, si
     emitter = _Emitter(plan, dialect, sizes or Sizes())
     last = emitter.emit(plan)
     query = _select([_as(s, n) for s, n in outputs], last)
+    parts = emitter.ctes
+    if dialect == "duckdb" and len(parts) > MANY_PARTS:
+        parts = _folded(parts, query)
     ctes = [
         exp.CTE(this=body, alias=exp.TableAlias(this=exp.to_identifier(name)), materialized=keep)
-        for name, body, keep in emitter.ctes
+        for name, body, keep in parts
     ]
     query.set("with_", exp.With(expressions=ctes))
     spell_errors(query, dialect)
     if dialect == "spark":
         spell_aggregates(query)
     return query
+
+
+def _folded(parts: list[_Part], query: exp.Select) -> list[_Part]:
+    """The same query with fewer CTEs: one that is read once stands where it is read.
+
+    DuckDB takes each CTE for a level of nesting, of which it allows a thousand."""
+    readers: dict[str, list[exp.Table]] = {}
+    for body in (*(body for _, body, _ in parts), query):
+        for read in body.find_all(exp.Table):
+            readers.setdefault(read.name, []).append(read)
+    depth: dict[str, int] = {}
+    left = []
+    for name, body, keep in parts:
+        below = max((depth.get(r.name, 0) for r in body.find_all(exp.Table)), default=0)
+        [reader, *others] = readers[name]
+        if keep or others or below >= DEEPEST:
+            left.append((name, body, keep))
+        else:
+            depth[name] = below + 1
+            reader.replace(exp.Subquery(this=body, alias=exp.TableAlias(this=exp.to_identifier(name))))
+    return left
 
 
 def user_query(text: str, columns: Sequence[str], dialect: str) -> exp.Select:
@@ -105,9 +138,10 @@ def by_name(plan: Node, wanted: Sequence[str]) -> list[tuple[exp.Expr, str]]:
 class _Emitter:
     def __init__(self, plan: Node, dialect: str, sizes: Sizes) -> None:
         self.dialect, self.sizes = dialect, sizes
-        self.ctes: list[tuple[str, exp.Query, bool | None]] = []
+        self.ctes: list[_Part] = []
         self.done: dict[int, str] = {}
         self.uses: Counter[int] = Counter()
+        self.small: dict[int, bool] = {}
         self.numbers = itertools.count(1)
         self._count_uses(plan, set())
 
@@ -124,7 +158,7 @@ class _Emitter:
             return self.done[id(node)]
         body = self._body(node)
         name = f"{_label(node)}_{next(self.numbers)}"
-        keep = self.uses[id(node)] > 1 and (_grouped(node) or _small(node))
+        keep = self.uses[id(node)] > 1 and (_grouped(node) or self._small(node))
         self.ctes.append((name, body, keep if self.dialect in ("duckdb", "postgres") else None))
         self.done[id(node)] = name
         return name
@@ -135,6 +169,8 @@ class _Emitter:
                 return self._scan(node)
             case Filter():
                 return _where(_columns(node, self.emit(node.input)), node.predicate.copy())
+            case TimeFilter():
+                return _where(_columns(node, self.emit(node.input)), predicate_of(node))
             case Project():
                 return _select([_as(o.scalar, o.field.id) for o in node.outputs], self.emit(node.input))
             case Join():
@@ -154,6 +190,40 @@ class _Emitter:
                 return self._top_k(node)
             case _:
                 assert_never(node)
+
+    def _small(self, node: Node) -> bool:
+        """Whether a delta decides how many rows there are, and more was done than to read it."""
+        if id(node) not in self.small:
+            self.small[id(node)] = self._is_small(node)
+        return self.small[id(node)]
+
+    def _is_small(self, node: Node) -> bool:
+        match node:
+            case Filter() if reads_clock(node.predicate):
+                return True  # rows that cross a bound
+            case Filter() | TimeFilter() | Project():
+                return self._small(node.input)
+            case Repeat() | Aggregate():
+                return self._changes_only(node.input)
+            case Join(kind=JoinKind.SEMI | JoinKind.ANTI):
+                return self._changes_only(node.right) or self._small(node.left)
+            case Join():
+                return self._changes_only(node.left) or self._changes_only(node.right)
+            case Union():
+                return all(map(self._changes_only, node.inputs)) and any(map(self._small, node.inputs))
+            case _:
+                return False
+
+    def _changes_only(self, node: Node) -> bool:
+        match node:
+            case Scan():
+                return node.state is State.DELTA
+            case Filter() if reads_clock(node.predicate):
+                return True
+            case Filter() | TimeFilter() | Project():
+                return self._changes_only(node.input)
+            case _:
+                return self._small(node)
 
     def _scan(self, node: Scan) -> exp.Query:
         source = names.delta(node.table) if node.state is State.DELTA else node.table
@@ -187,6 +257,8 @@ class _Emitter:
 
     def _sent(self, node: Join, left: str, right: str) -> str | None:
         """The side of a join that is small because of a delta, where the other one is large."""
+        if not self.sizes.many:
+            return None
         for small, name, other in ((node.left, left, node.right), (node.right, right, node.left)):
             large = any(scan.table in self.sizes.many for scan in scans(other))
             if large and self._is_few(small) and not self._is_few(other):
@@ -198,7 +270,7 @@ class _Emitter:
         match node:
             case Scan():
                 return node.table in self.sizes.few
-            case Filter() | Project() | Repeat() | Aggregate():
+            case Filter() | TimeFilter() | Project() | Repeat() | Aggregate():
                 return self._is_few(node.input)
             case Join(kind=JoinKind.INNER | JoinKind.SEMI):
                 return self._is_few(node.left) or self._is_few(node.right)
@@ -291,40 +363,15 @@ def _as(scalar: exp.Expr, name: str) -> exp.Expr:
 
 
 def _grouped(node: Node) -> bool:
-    return isinstance(node, Aggregate) or (isinstance(node, Filter | Project) and _grouped(node.input))
-
-
-def _small(node: Node) -> bool:
-    """Whether a delta decides how many rows there are, and more was done than to read it."""
-    match node:
-        case Filter() | Project():
-            return _small(node.input)
-        case Repeat() | Aggregate():
-            return _changes_only(node.input)
-        case Join(kind=JoinKind.SEMI | JoinKind.ANTI):
-            return _changes_only(node.right) or _small(node.left)
-        case Join():
-            return _changes_only(node.left) or _changes_only(node.right)
-        case Union():
-            return all(map(_changes_only, node.inputs)) and any(map(_small, node.inputs))
-        case _:
-            return False
-
-
-def _changes_only(node: Node) -> bool:
-    match node:
-        case Scan():
-            return node.state is State.DELTA
-        case Filter() | Project():
-            return _changes_only(node.input)
-        case _:
-            return _small(node)
+    return isinstance(node, Aggregate) or (isinstance(node, Filter | TimeFilter | Project) and _grouped(node.input))
 
 
 def _label(node: Node) -> str:
     match node:
         case Scan():
             return {State.NEW: "scan", State.OLD: "old", State.DELTA: "delta"}[node.state]
+        case TimeFilter():
+            return "filter"
         case Aggregate():
             return "aggregate" if node.calls else "distinct"
         case Join():

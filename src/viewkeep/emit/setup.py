@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sqlglot import exp
 
 from viewkeep.catalog import TableName
 from viewkeep.emit.select import identifier, table, user_query
-from viewkeep.emit.statements import query_sql, table_as, view_as, with_clock
+from viewkeep.emit.statements import query_sql, table_as, view_as, with_clock, with_values
 from viewkeep.strategy import names
 from viewkeep.strategy.layout import Layout
 from viewkeep.strategy.logged import this_version
@@ -19,8 +21,10 @@ def contents_query(layout: Layout, dialect: str, text: str | None) -> exp.Select
     return user_query(text, layout.columns, dialect)
 
 
-def setup_sql(layout: Layout, dialect: str, text: str | None = None) -> list[str]:
-    """Run once, with nobody to give a parameter: the version is read from the clock."""
+def setup_sql(
+    layout: Layout, dialect: str, text: str | None = None, times: Mapping[str, exp.Expr] | None = None
+) -> list[str]:
+    """Run once, with nobody to give a parameter: the version is read from the clock, and so is a time not given."""
     backing, log = names.backing(layout.view), names.log(layout.view)
     version = exp.cast(exp.Literal.number(0), "BIGINT")
     columns = [exp.column(identifier(c)) for c in (*((names.BORN,) if layout.dated else ()), *layout.columns)]
@@ -32,7 +36,7 @@ def setup_sql(layout: Layout, dialect: str, text: str | None = None) -> list[str
         contents = exp.select(born, *stored).from_(contents.subquery("contents", copy=False))
     shown = query_sql(layout.above, layout.output, dialect)
     statements = [table_as(backing, contents), table_as(log, empty), view_as(layout.view, shown)]
-    return [with_clock(s).sql(dialect=dialect, pretty=True) for s in statements]
+    return [with_clock(with_values(s, times or {})).sql(dialect=dialect, pretty=True) for s in statements]
 
 
 def teardown_sql(view: TableName, dialect: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -28,8 +29,8 @@ class Statement:
     why: str
     logs_removed: bool = False
     """Whether it writes the rows that leave the view, so that its count is theirs."""
-    stamped: bool = False
-    """Whether it has the run's version as its parameter."""
+    parameters: frozenset[str] = frozenset()
+    """Names of the values that it needs: the run's version, the time now and at the last refresh."""
 
 
 def program_sql(program: Program, dialect: str, alone: bool = False) -> list[Statement]:
@@ -38,16 +39,29 @@ def program_sql(program: Program, dialect: str, alone: bool = False) -> list[Sta
     for step in program.steps:
         trees = take_out(step, dialect) if isinstance(step, TakeOut) else [step_sql(step, dialect)]
         for number, tree in enumerate(map(with_clock, trees) if alone else trees):
-            stamped = tree.find(exp.Placeholder) is not None
-            sql = tree.sql(dialect=dialect, pretty=True, copy=False)
-            found.append(Statement(sql, step, step.why, isinstance(step, TakeOut) and number == 1, stamped))
+            sql, needed = tree.sql(dialect=dialect, pretty=True, copy=False), parameters_of(tree)
+            found.append(Statement(sql, step, step.why, isinstance(step, TakeOut) and number == 1, needed))
     return found
 
 
+def parameters_of(tree: exp.Expr) -> frozenset[str]:
+    return frozenset(p.name for p in tree.find_all(exp.Placeholder))
+
+
 def with_clock(tree: exp.Expr) -> exp.Expr:
-    """Read the version from the clock instead: for a program that is run without viewkeep."""
-    clock = exp.select(exp.column("version")).from_(table(names.CLOCK)).subquery()
-    return tree.transform(lambda n: clock.copy() if isinstance(n, exp.Placeholder) else n)
+    """Read version and times from the clock instead: for a program that is run without viewkeep."""
+
+    def read(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Placeholder):
+            return node
+        return exp.select(exp.column(identifier(node.name))).from_(table(names.CLOCK)).subquery()
+
+    return tree.transform(read)
+
+
+def with_values(tree: exp.Expr, values: Mapping[str, exp.Expr]) -> exp.Expr:
+    """Give parameters their values where a statement takes none."""
+    return tree.transform(lambda n: values[n.name].copy() if isinstance(n, exp.Placeholder) and n.name in values else n)
 
 
 def step_sql(step: Stage | Append | MergeAdd | DropEmpty | DeleteMatching | Clear, dialect: str) -> exp.Expr:

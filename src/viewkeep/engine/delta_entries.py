@@ -85,12 +85,17 @@ def actions(location: str, version: int) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
 
 
-def has_mark(snapshot: Snapshot, mark: str) -> bool:
+def commit_info(location: str, version: int, name: str) -> str | None:
+    """What the commit of a version says under a name; None where it says nothing or is gone."""
     try:
-        written = list(actions(snapshot.location, snapshot.version + 1))
+        written = list(actions(location, version))
     except (OSError, ValueError):
-        return False
-    return any(action.get("commitInfo", {}).get(MARK) == mark for action in written)
+        return None
+    return next((i[name] for action in written if name in (i := action.get("commitInfo", {}))), None)
+
+
+def has_mark(snapshot: Snapshot, mark: str) -> bool:
+    return commit_info(snapshot.location, snapshot.version + 1, MARK) == mark
 
 
 def data_file(path: str, partition: tuple[tuple[str, str | None], ...] = ()) -> DataFile:

@@ -28,6 +28,7 @@ from viewkeep.engine.delta_entries import (
     RECORDED,
     Commit,
     LoggedFile,
+    commit_info,
     data_file,
     entry_path,
     footer_rows,
@@ -152,6 +153,9 @@ class DeltaLog:
     def positions(self, snapshot: Snapshot, names: Sequence[str]) -> list[int | None]:
         table = DeltaTable(snapshot.location, version=snapshot.version)
         return [table.transaction_version(name) for name in names]
+
+    def info(self, snapshot: Snapshot, name: str) -> str | None:
+        return commit_info(snapshot.location, snapshot.version, name)
 
     def history(self, location: str, name: str) -> list[tuple[int, str]]:
         entries = DeltaTable(location).history()

@@ -71,6 +71,10 @@ class Spark:
     def _context(self) -> SparkContext | None:
         return None if _is_connect(self.session) else self.session.sparkContext
 
+    @property
+    def zone(self) -> str:
+        return str(self.session.conf.get("spark.sql.session.timeZone"))
+
     # ------------------------------------------------------------------ reading
     def files(self, files: Sequence[DataFile], schema: StructType, root: str | None = None) -> DataFrame:
         """The rows of some Parquet files. The schema is always given: finding it out would start a job.
@@ -124,9 +128,10 @@ class Spark:
         self._relations.add(name)
         return name
 
-    def sql(self, text: str) -> DataFrame:
+    def sql(self, text: str, values: Mapping[str, Any] | None = None) -> DataFrame:
+        """`values`: of the parameters (:name) in the text."""
         try:
-            return self.session.sql(text)
+            return self.session.sql(text, args=dict(values)) if values else self.session.sql(text)
         except SPARK_ERRORS as error:
             raise translate(error) from error
 

@@ -156,6 +156,10 @@ class TableFormat(Protocol):
         """Numbers that commits left under names."""
         ...
 
+    def info(self, snapshot: Snapshot, name: str) -> str | None:
+        """What the very commit of a snapshot says under a name."""
+        ...
+
     def history(self, location: str, name: str) -> list[tuple[int, str]]:
         """Versions whose commit has an info of this name, oldest first."""
         ...

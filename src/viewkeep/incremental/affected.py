@@ -27,6 +27,7 @@ from viewkeep.plan.nodes import (
     Node,
     Project,
     Repeat,
+    TimeFilter,
     Union,
     Unnest,
     Window,
@@ -77,7 +78,7 @@ def restrict(node: Node, scalars: tuple[Scalar, ...], keys: Node) -> Node:
     """
     used = frozenset().union(*(columns_of(s) for s in scalars)) if scalars else frozenset()
     match node:
-        case Filter() | Repeat():
+        case Filter() | TimeFilter() | Repeat():
             return replace(node, input=restrict(node.input, scalars, keys))
         case Project():
             by_id = {o.field.id: o.scalar for o in node.outputs}

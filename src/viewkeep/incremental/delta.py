@@ -21,6 +21,7 @@ from viewkeep.incremental.project import delta_project
 from viewkeep.incremental.repeat import delta_repeat
 from viewkeep.incremental.scan import delta_scan
 from viewkeep.incremental.semi_join import delta_semi
+from viewkeep.incremental.time_filter import delta_time_filter
 from viewkeep.incremental.top_k import delta_top_k
 from viewkeep.incremental.union import delta_union
 from viewkeep.incremental.unnest import delta_unnest
@@ -35,6 +36,7 @@ from viewkeep.plan.nodes import (
     Project,
     Repeat,
     Scan,
+    TimeFilter,
     TopK,
     Union,
     Unnest,
@@ -53,6 +55,9 @@ def delta(node: Node, context: Context) -> Weighted | None:
             return delta_scan(node, context)
         case Filter():
             return _over(delta(node.input, context), lambda below: delta_filter(node, below))
+        case TimeFilter():
+            before = old(node.input, context) if context.time_moved else None
+            return delta_time_filter(node, delta(node.input, context), before, context)
         case Project():
             return _over(delta(node.input, context), lambda below: delta_project(node, below))
         case Join(kind=JoinKind.INNER):

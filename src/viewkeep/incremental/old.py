@@ -16,6 +16,7 @@ from sqlglot import exp
 from viewkeep.incremental.affected import affected_keys, restrict
 from viewkeep.incremental.project import delta_project
 from viewkeep.incremental.scan import delta_scan
+from viewkeep.incremental.time_filter import old_time_filter
 from viewkeep.incremental.unnest import delta_unnest
 from viewkeep.incremental.weighted import WEIGHT_TYPE, Context, Weighted, add, consolidate, keep, negate, to_rows
 from viewkeep.incremental.weighted_groups import aggregate_weighted
@@ -31,6 +32,7 @@ from viewkeep.plan.nodes import (
     Repeat,
     Scan,
     State,
+    TimeFilter,
     TopK,
     Union,
     Unnest,
@@ -53,6 +55,8 @@ def old(node: Node, context: Context) -> Weighted:
         case Filter():
             below = old(node.input, context)
             return Weighted(Filter(below.node, node.predicate), below.weight)
+        case TimeFilter():
+            return old_time_filter(node, old(node.input, context), context)
         case Project():
             return delta_project(node, old(node.input, context))
         case Join(kind=JoinKind.INNER):
@@ -97,6 +101,8 @@ def old_rows(node: Node, context: Context) -> Node:
             return Union((untouched, to_rows(counted, context.fresh)), node.fields)
         case Filter() | Project():
             return replace(node, input=old_rows(node.input, context))
+        case TimeFilter():
+            return old_time_filter(node, Weighted(old_rows(node.input, context)), context).node
         case _:
             return to_rows(old(node, context), context.fresh)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from viewkeep.catalog import TableName
+from viewkeep.plan.clock import is_timed
 from viewkeep.plan.nodes import Aggregate, Field, Filter, Fresh, Named, Node, Project, Repeat, Union, sources
 from viewkeep.plan.scalars import Scalar, column, integer
 
@@ -63,12 +64,15 @@ class Context:
     """Foreign keys that hold for these changes, so that what they point at needs no branch."""
     lost_rows: frozenset[str] = frozenset()
     """Folded names of the changed tables that lost rows; only asked where there are edges."""
+    time_moved: bool = False
+    """Whether filters on the current time let other rows pass than before."""
     guard: TableName | None = None
     """For a program that decides while it runs: a table with a row for each doubt about the edges that has
     come true. They hold where it is empty. Without it they are known to hold."""
 
     def touches(self, node: Node) -> bool:
-        return any(name.folded in self.changed for name in sources(node))
+        changed = any(name.folded in self.changed for name in sources(node))
+        return changed or (self.time_moved and is_timed(node))
 
 
 def keep(fields: tuple[Field, ...]) -> tuple[Named, ...]:

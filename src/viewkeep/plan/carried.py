@@ -31,6 +31,7 @@ from viewkeep.plan.nodes import (
     Query,
     Repeat,
     Scan,
+    TimeFilter,
     TopK,
     Union,
     Unnest,
@@ -95,7 +96,7 @@ def _trace(node: Node) -> dict[str, tuple[Scan, str]]:
     match node:
         case Scan():
             return {field.id: (node, name) for field, name in node.columns}
-        case Filter() | TopK() | Window() | Repeat() | Unnest():
+        case Filter() | TimeFilter() | TopK() | Window() | Repeat() | Unnest():
             return _trace(node.input)
         case Project():
             return _renamed(node.outputs, _trace(node.input))

@@ -30,6 +30,7 @@ from viewkeep.plan.nodes import (
     Repeat,
     Scan,
     State,
+    TimeFilter,
     TopK,
     Union,
     Unnest,
@@ -45,7 +46,7 @@ def keys_of(node: Node, catalog: Catalog) -> Keys:
     match node:
         case Scan():
             return _scan_keys(node, catalog)
-        case Filter() | TopK() | Window():
+        case Filter() | TimeFilter() | TopK() | Window():
             return keys_of(node.input, catalog)
         case Project():
             passed: dict[str, str] = {}
@@ -66,6 +67,21 @@ def keys_of(node: Node, catalog: Catalog) -> Keys:
             return frozenset()
         case _:
             assert_never(node)
+
+
+def has_one_row(node: Node) -> bool:
+    """Whether a result can never have a second row: an aggregate without keys, or several of them side by side."""
+    match node:
+        case Aggregate():
+            return not node.keys
+        case Filter() | TimeFilter() | Project() | TopK() | Window():
+            return has_one_row(node.input)
+        case Join(kind=JoinKind.SEMI | JoinKind.ANTI):
+            return has_one_row(node.left)
+        case Join(kind=JoinKind.INNER | JoinKind.LEFT):
+            return has_one_row(node.left) and has_one_row(node.right)
+        case _:
+            return False
 
 
 def _scan_keys(scan: Scan, catalog: Catalog) -> Keys:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import assert_never
+
+from sqlglot import exp
 
 from viewkeep.catalog import TableName
 from viewkeep.errors import PlanError
@@ -110,6 +112,26 @@ class Filter:
 
     def __post_init__(self) -> None:
         _require(self.predicate, self.input, "filter")
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.input.fields
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TimeFilter:
+    """Keep the rows whose value compares with a bound that moves with time. Not linear: rows cross the bound."""
+
+    input: Node
+    test: exp.Binary
+    """A comparison whose left side is a value of the row and whose right side is the bound; see plan/clock.py."""
+    state: State = State.NEW
+    """At which time: that of this refresh, or that of the last one."""
+
+    def __post_init__(self) -> None:
+        _require(self.test, self.input, "filter")
+        if columns_of(self.test.right) or self.state is State.DELTA:
+            raise PlanError("the bound of a filter on the time is one value, now or before")
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -266,14 +288,14 @@ class TopK:
         return self.input.fields
 
 
-Node = Scan | Filter | Project | Join | Aggregate | Window | Union | Values | Repeat | Unnest | TopK
+Node = Scan | Filter | TimeFilter | Project | Join | Aggregate | Window | Union | Values | Repeat | Unnest | TopK
 
 
 def inputs_of(node: Node) -> tuple[Node, ...]:
     match node:
         case Scan() | Values():
             return ()
-        case Filter() | Project() | Aggregate() | Window() | Repeat() | Unnest() | TopK():
+        case Filter() | TimeFilter() | Project() | Aggregate() | Window() | Repeat() | Unnest() | TopK():
             return (node.input,)
         case Join():
             return (node.left, node.right)
@@ -288,7 +310,7 @@ def with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
     match node:
         case Scan() | Values():
             return node
-        case Filter() | Project() | Aggregate() | Window() | Repeat() | Unnest() | TopK():
+        case Filter() | TimeFilter() | Project() | Aggregate() | Window() | Repeat() | Unnest() | TopK():
             return replace(node, input=inputs[0])
         case Join():
             return replace(node, left=inputs[0], right=inputs[1])
@@ -306,14 +328,32 @@ def graft(node: Node, old: Node, new: Node) -> Node:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Every node, parents first."""
-    yield node
-    for child in inputs_of(node):
-        yield from walk(child)
+    """Every node, parents first. A node that is used twice comes once: in a delta there may be more ways to it
+    than one could walk."""
+    seen: set[int] = set()
+    waiting = [node]
+    while waiting:
+        current = waiting.pop()
+        if id(current) not in seen:
+            seen.add(id(current))
+            yield current
+            waiting += reversed(inputs_of(current))
 
 
 def scans(node: Node) -> Iterator[Scan]:
     return (n for n in walk(node) if isinstance(n, Scan))
+
+
+def count_uses(node: Node, test: Callable[[Node], bool]) -> int:
+    """How often rows of some nodes are used: a node that two others read counts twice."""
+    known: dict[int, int] = {}
+
+    def count(current: Node) -> int:
+        if id(current) not in known:
+            known[id(current)] = int(test(current)) + sum(map(count, inputs_of(current)))
+        return known[id(current)]
+
+    return count(node)
 
 
 def sources(node: Node) -> tuple[TableName, ...]:

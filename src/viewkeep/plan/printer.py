@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from viewkeep.plan.clock import NOW, THEN, moment, predicate_of
 from viewkeep.plan.nodes import (
     Aggregate,
     Filter,
@@ -14,6 +15,7 @@ from viewkeep.plan.nodes import (
     Repeat,
     Scan,
     State,
+    TimeFilter,
     TopK,
     Union,
     Unnest,
@@ -45,6 +47,8 @@ def headline(node: Node) -> str:
             return f"Scan {node.table}{state} ({', '.join(f.id for f in node.fields)})"
         case Filter():
             return f"Filter {_sql(node.predicate)}"
+        case TimeFilter():
+            return f"Filter by time {_sql(predicate_of(node))}"
         case Project():
             return f"Project {_named(node.outputs)}"
         case Join():
@@ -79,4 +83,7 @@ def _named(outputs: tuple[Named, ...]) -> str:
 
 
 def _sql(scalar: Scalar) -> str:
-    return scalar.sql(identify=False).replace('"', "")
+    text = scalar.sql(identify=False).replace('"', "")
+    for name in (NOW, THEN):
+        text = text.replace(moment(name).sql(), f"<{name}>")
+    return text

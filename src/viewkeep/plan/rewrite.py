@@ -18,6 +18,7 @@ from viewkeep.plan.nodes import (
     Project,
     Repeat,
     Scan,
+    TimeFilter,
     TopK,
     Union,
     Unnest,
@@ -142,6 +143,8 @@ def prune(node: Node, needed: frozenset[str] | None = None) -> Node:
             return replace(node, columns=kept or node.columns[:1])
         case Filter():
             return replace(node, input=prune(node.input, wanted | columns_of(node.predicate)))
+        case TimeFilter():
+            return replace(node, input=prune(node.input, wanted | columns_of(node.test)))
         case Project():
             outputs = tuple(o for o in node.outputs if o.field.id in wanted) or node.outputs[:1]
             return Project(prune(node.input, _read_by(outputs)), outputs)

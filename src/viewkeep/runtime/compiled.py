@@ -15,6 +15,7 @@ from viewkeep.emit.statements import AVERAGE_DECIMALS, Statement, program_sql
 from viewkeep.errors import UnsupportedError
 from viewkeep.incremental.foreign_keys import Doubts, doubts, edges_of
 from viewkeep.incremental.weighted import Edge
+from viewkeep.plan.clock import is_timed
 from viewkeep.plan.nodes import (
     Aggregate,
     Field,
@@ -36,6 +37,7 @@ from viewkeep.strategy.choose import FOREIGN_KEY, MATERIALIZED
 from viewkeep.strategy.grouped import refresh_groups
 from viewkeep.strategy.layout import BagLayout, GroupLayout, layout_of
 from viewkeep.strategy.materialized import Part, with_parts
+from viewkeep.strategy.methods import anew
 from viewkeep.strategy.program import Program
 from viewkeep.strategy.recompute import recompute
 from viewkeep.strategy.shape import Shape
@@ -84,10 +86,20 @@ class CompiledView:
         """The plan whose delta a refresh computes."""
         return self.layout.aggregate.input if isinstance(self.layout, GroupLayout) else self.layout.contents
 
+    @property
+    def timed(self) -> bool:
+        """Whether the view changes with time, though no source does."""
+        return self.query is not None and is_timed(self.query.root)
+
+    @property
+    def anew(self) -> str | None:
+        """The operator that a refresh has to compute whole where a recompute would be cheaper, if there is one."""
+        return None if self.query is None else anew(self.query.root, self.layout, self.keeps_changes)
+
     def every_change(self) -> Shape:
-        """The shape of a change in which every source gained and lost rows."""
+        """The shape of a change in which every source gained and lost rows, and time has passed."""
         every = frozenset(s.folded for s in self.sources)
-        return Shape(every, every)
+        return Shape(every, every, time_moved=self.timed)
 
     def every_change_guarded(self) -> Shape:
         """The same for a program that asks itself whether foreign keys can be relied on."""
@@ -116,13 +128,15 @@ class CompiledView:
         `violated` asks the engine which of some edges are in doubt, and why: by their number and that of the reason."""
         relied = self.edges if strategy in ("auto", FOREIGN_KEY, MATERIALIZED) else ()
         asked = tuple(e for e in relied if e.parent_table in changed)
-        every = Shape(changed, lost_rows, frozenset(asked))
+        every = Shape(changed, lost_rows, frozenset(asked), self.timed)
         found = sorted(violated(asked, every)) if asked else []
         broken = {edge: self._why(asked[edge], reason, every) for edge, reason in found}
         kept = [e for i, e in enumerate(asked) if i not in broken]
         if strategy in (FOREIGN_KEY, MATERIALIZED):  # what points at an unchanged table holds anyway
             kept += [e for e in self.edges if e.parent_table not in changed]
-        return Shape.of(changed, lost_rows, frozenset(kept)), {asked[i].label: why for i, why in broken.items()}
+        return Shape.of(changed, lost_rows, frozenset(kept), self.timed), {
+            asked[i].label: why for i, why in broken.items()
+        }
 
     def doubts(self, edge: Edge, shape: Shape) -> Doubts | None:
         """What speaks against relying on an edge for a change."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from sqlglot import exp
 from viewkeep.catalog import Catalog, ForeignKey, Key, Kind, Table, TableName
 from viewkeep.errors import CatalogError, RefreshError, ViewkeepError, nearest
 from viewkeep.incremental.foreign_keys import edges_of
+from viewkeep.runtime.clock import Clock, wall_clock
 from viewkeep.runtime.compiled import CompiledView, compile_view, opaque_view
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import RefreshReport, VerifyReport
@@ -43,6 +45,7 @@ class Database(ABC):
     views: dict[str, ViewRecord]
 
     def __init__(self) -> None:
+        self.clock: Clock = wall_clock
         self._catalog: Catalog | None = None
         self._compiled: dict[str, CompiledView] = {}
         self.view_keys = ViewKeys(self)
@@ -164,6 +167,18 @@ class Database(ABC):
         """A statement that changes tables or the schema."""
 
     @abstractmethod
+    def zone(self) -> str:
+        """The time zone in which the session understands days and times without a zone."""
+
+    def check_zone(self, record: ViewRecord) -> None:
+        """The bounds of the last refresh are computed again; in another zone they would be others."""
+        if record.timed and (zone := self.zone()) != record.zone:
+            raise RefreshError(
+                f"view {str(record.name)!r} follows the time in zone {record.zone}; the session is in {zone}",
+                hint="set the session's time zone, or make the view again with CREATE OR REPLACE MATERIALIZED VIEW",
+            )
+
+    @abstractmethod
     def transaction(self) -> AbstractContextManager[bool]:
         """Where there are transactions: all inside happens or nothing does."""
 
@@ -190,6 +205,10 @@ class Database(ABC):
 
     @abstractmethod
     def history(self, record: ViewRecord) -> list[RefreshReport]: ...
+
+    @abstractmethod
+    def as_of(self, record: ViewRecord) -> datetime | None:
+        """The time that a view shows, where its rows depend on it."""
 
     @abstractmethod
     def standing(self, record: ViewRecord, invalid: Mapping[str, str]) -> tuple[int, int]:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from viewkeep.catalog import Kind, Table, TableName
-from viewkeep.errors import CatalogError, EngineError, PolicyError, SqlError, UnsupportedError
+from viewkeep.errors import CatalogError, EngineError, NondeterministicError, PolicyError, SqlError, UnsupportedError
 from viewkeep.incremental.foreign_keys import edges_of
 from viewkeep.runtime.compiled import CompiledView, compile_view, opaque_view
 from viewkeep.runtime.database import Database
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.sql.parse import Statement, parse_one, to_dialect
-from viewkeep.sql.references import sources_of, tables_of
+from viewkeep.sql.references import asks_for_time, sources_of, tables_of
 from viewkeep.sql.statements import CreateView, DropView, table_name
 from viewkeep.strategy import names
 from viewkeep.strategy.materialized import Part
@@ -46,6 +46,11 @@ def plan_view(
         reason = error.fact + (f" ({error.position})" if error.position else "")
         if isinstance(error, SqlError) and not _engine_accepts(db, text):
             raise  # it is wrong, and our words for it are better than the engine's
+        if asks_for_time(create.query, catalog, dialect):
+            raise NondeterministicError(
+                f"the query asks for the current time, and has no plan by which that could be followed: {reason}",
+                hint="compute the value outside and store it in a table",
+            ) from error
         _refuse_recompute(create, reason)
         output, types = _output(db, text)
         compiled = opaque_view(create.name, text, output, reads, reason)
@@ -70,6 +75,7 @@ def plan_view(
         named,
         types=types,
         parts=tuple(parts),
+        zone=db.zone() if compiled.timed else None,
     )
     return record, compiled
 

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from viewkeep.emit.program import strategy_of, whole_program
 from viewkeep.errors import SqlError
+from viewkeep.runtime.clock import Clock
 from viewkeep.runtime.database import Database, Since
 from viewkeep.runtime.definitions import guard, plan_view
 from viewkeep.runtime.explain import draw_graph, explain_compiled
@@ -44,8 +45,10 @@ _TRANSACTION = frozenset(["BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT"
 class Keeper:
     """Keeps the materialized views of one database fresh. Made by `viewkeep.connect`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, clock: Clock | None = None) -> None:
         self._db, self.engine, self.dialect = database, database.engine, database.dialect
+        if clock is not None:
+            database.clock = clock
         self._lock = threading.RLock()
 
     # ------------------------------------------------------------------ SQL

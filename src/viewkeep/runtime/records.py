@@ -33,6 +33,12 @@ class ViewRecord:
     """The view for whose sake this one is kept; users do not know of it."""
     parts: tuple[Part, ...] = ()
     """Views that it reads in place of some of its tables."""
+    zone: str | None = None
+    """The time zone of the session it was made in, where its rows depend on the current time."""
+
+    @property
+    def timed(self) -> bool:
+        return self.zone is not None
 
     @property
     def policy(self) -> str:

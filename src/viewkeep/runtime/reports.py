@@ -125,3 +125,5 @@ class ViewStatus:
     """"yes", or the reason why not."""
     invalid: str | None
     sources: tuple[str, ...]
+    as_of: datetime | None = None
+    """The time that the view shows, where its rows depend on the current time."""

@@ -23,4 +23,5 @@ def view_status(db: Database, record: ViewRecord, invalid: Mapping[str, str]) ->
         "yes" if record.not_incremental is None else f"no: {record.not_incremental}",
         why_invalid(record, invalid),
         tuple(dict.fromkeys(str(s) for s in read_by(db, record))),
+        db.as_of(record),
     )

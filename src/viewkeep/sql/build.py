@@ -13,15 +13,27 @@ from sqlglot import exp
 
 from viewkeep.catalog import TYPE_SPELLING, Catalog
 from viewkeep.errors import SqlError, UnsupportedError
+from viewkeep.plan.clock import lift_time_filters
 from viewkeep.plan.nodes import Aggregate, Field, Fresh, Join, Named, Node, Order, Project, Query, Values
 from viewkeep.plan.rewrite import normalise, prune
 from viewkeep.plan.scalars import Scalar, column, columns_of, is_exact, operand, substitute
 from viewkeep.plan.ties import break_ties
 from viewkeep.sql.aggregates import AggregateCollector, columns_in_aggregates, contains_aggregate
+from viewkeep.sql.clock import at_time
 from viewkeep.sql.determinism import check_deterministic
 from viewkeep.sql.grouping_sets import GroupingSets, listed_sets
-from viewkeep.sql.ordering import arrange, by_all, cut_of, first_of_each, order_of, output_index, without_limit
+from viewkeep.sql.ordering import (
+    arrange,
+    by_all,
+    cut_of,
+    first_of_each,
+    order_of,
+    output_index,
+    refuse_arbitrary,
+    without_limit,
+)
 from viewkeep.sql.parse import parse_one, position_of
+from viewkeep.sql.pivot import expand
 from viewkeep.sql.scope import Relation, Scope
 from viewkeep.sql.series import NOT_YET, SEVERAL_ROWS, SeriesCollector
 from viewkeep.sql.set_operations import distinct, set_operation
@@ -42,13 +54,13 @@ def build_query(text: str, catalog: Catalog, dialect: str) -> Query:
     if not isinstance(tree, exp.Query):
         raise SqlError(f"a view needs a query, not {tree.key.upper()}", position_of(tree), "write SELECT …")
     check_deterministic(tree)
-    node, names = _query(tree, Env(_query, _nested, catalog, dialect, Fresh()), outer=None, top=True)
+    node, names = _query(at_time(tree), Env(_query, _nested, catalog, dialect, Fresh()), outer=None, top=True)
     seen: set[str] = set()
     for name in names:
         if name.lower() in seen:
             raise SqlError(f"two output columns are named {name!r}", hint="give one of them an alias with AS")
         seen.add(name.lower())
-    return Query(break_ties(prune(normalise(node)), catalog), tuple(names))
+    return Query(break_ties(lift_time_filters(prune(normalise(node))), catalog), tuple(names))
 
 
 def _query(tree: exp.Expr, env: Env, outer: Scope | None, top: bool = False) -> Built:
@@ -65,6 +77,9 @@ def _query(tree: exp.Expr, env: Env, outer: Scope | None, top: bool = False) -> 
             return _arranged(tree, inner, env, top) if ordered else inner
         case exp.Values():
             return constant_rows(tree, env)
+        case exp.Pivot():
+            _, names = _query(exp.select("*").from_(tree.this.copy()), env, outer)
+            return _query(expand(tree, tree.this, names, env.dialect), env, outer)
         case _:
             raise UnsupportedError(f"{tree.key.upper()} has no incremental form yet", position_of(tree))
 
@@ -81,6 +96,7 @@ def _nested(tree: exp.Expr, env: Env, outer: Scope, theta: bool, values: bool) -
 def _arranged(tree: exp.Expr, built: Built, env: Env, top: bool) -> Built:
     """ORDER BY and LIMIT after a set operation or a query in parentheses: they see the output columns."""
     (node, names), order, cut = built, tree.args.get("order"), cut_of(tree)
+    refuse_arbitrary(tree, node)
     if not order or (cut.keeps_all and not top):
         return built
     scope = Scope([Relation("", tuple((n, f.id) for n, f in zip(names, node.fields, strict=True)))])
@@ -399,6 +415,7 @@ class _Select:
 
     def _top_k(self, node: Node, parts: _Parts, once: bool) -> Node:
         cut = cut_of(self.tree)
+        refuse_arbitrary(self.tree, node)
         if not parts.order or (cut.keeps_all and not self.top):
             return node
         orders: list[Order] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from viewkeep.errors import NondeterministicError
+from viewkeep.sql.clock import asks_time, followed
 from viewkeep.sql.parse import position_of
 
 _CLASSES: tuple[type[exp.Expr], ...] = (
@@ -30,16 +31,18 @@ current_localtime current_localtimestamp current_setting monotonically_increasin
 _NAMES = frozenset(_FUNCTIONS.split())
 _BARE = frozenset({"localtime", "localtimestamp", "session_user", "rowid"})
 """Those that sqlglot reads as a column because they need no parentheses."""
+_FOLLOWED = "time is followed where a value is compared with it in WHERE, as in ts > now() - INTERVAL '1 day'"
 
 
 def check_deterministic(query: exp.Expr) -> None:
     """Refuse a query that calls a non-deterministic function, and name it."""
+    allowed = followed(query)
     for node in query.walk():
-        if (name := _nondeterministic(node)) is not None:
+        if id(node) not in allowed and (name := _nondeterministic(node)) is not None:
             raise NondeterministicError(
                 f"{name} gives another answer each time, so a view of it cannot be kept or verified",
                 position_of(node),
-                "compute the value outside and store it in a table",
+                _FOLLOWED if asks_time(node) else "compute the value outside and store it in a table",
             )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from viewkeep.errors import NondeterministicError, SqlError, UnsupportedError
+from viewkeep.plan.keys import has_one_row
 from viewkeep.plan.nodes import Field, Filter, Fresh, Named, Node, Order, Project, TopK, Window
 from viewkeep.plan.scalars import Scalar, column, conjoin, integer
 from viewkeep.sql.parse import position_of
@@ -27,13 +28,21 @@ class Cut:
 
 def cut_of(tree: exp.Expr) -> Cut:
     limit, offset = tree.args.get("limit"), tree.args.get("offset")
-    if (found := limit or offset) and not tree.args.get("order"):
-        raise NondeterministicError("LIMIT without ORDER BY picks arbitrary rows", position_of(found), "add ORDER BY")
     if not isinstance(limit, exp.Fetch):
         return Cut(_number(limit, "expression"), _number(offset, "expression") or 0)
     options = limit.args.get("limit_options")
     with_ties = options is not None and bool(options.args.get("with_ties"))
     return Cut(_number(limit, "count"), _number(offset, "expression") or 0, with_ties)
+
+
+def refuse_arbitrary(tree: exp.Expr, node: Node) -> None:
+    """LIMIT without ORDER BY, unless it cuts nothing: a first row or more of a result that has but one."""
+    found = tree.args.get("limit") or tree.args.get("offset")
+    if found is None or tree.args.get("order"):
+        return
+    cut = cut_of(tree)
+    if cut.offset or not cut.limit or not has_one_row(node):
+        raise NondeterministicError("LIMIT without ORDER BY picks arbitrary rows", position_of(found), "add ORDER BY")
 
 
 def _number(clause: exp.Expr | None, where: str) -> int | None:

@@ -8,8 +8,10 @@ from sqlglot import exp
 
 from viewkeep.catalog import Catalog, Kind, Table, TableName
 from viewkeep.errors import CatalogError, SqlError
+from viewkeep.sql.clock import asks_time
 from viewkeep.sql.determinism import check_deterministic
 from viewkeep.sql.parse import parse_one, position_of
+from viewkeep.sql.pivot import check_listed
 from viewkeep.sql.statements import table_name
 
 
@@ -17,6 +19,7 @@ def sources_of(text: str, catalog: Catalog, dialect: str) -> tuple[TableName, ..
     """The stored tables a query reads, also through plain views, each once."""
     tree = parse_one(text, dialect)
     check_deterministic(tree)
+    check_listed(tree)
     found: dict[str, TableName] = {}
     for table in _reached(tree, catalog, dialect):
         if table.kind is not Kind.PLAIN_VIEW:
@@ -27,6 +30,14 @@ def sources_of(text: str, catalog: Catalog, dialect: str) -> tuple[TableName, ..
 def tables_of(text: str, catalog: Catalog, dialect: str) -> tuple[Table, ...]:
     """Every table and view a query names, directly or through plain views, each once."""
     return tuple({t.name.folded: t for t in _reached(parse_one(text, dialect), catalog, dialect)}.values())
+
+
+def asks_for_time(text: str, catalog: Catalog, dialect: str) -> bool:
+    """Whether the answer of a query depends on the current time, directly or through plain views."""
+    tree = parse_one(text, dialect)
+    plain = (t for t in _reached(tree, catalog, dialect) if t.kind is Kind.PLAIN_VIEW)
+    trees = (tree, *(definition_of(view, dialect) for view in plain))
+    return any(asks_time(node) for found in trees for node in found.walk())
 
 
 def named_in(text: str, catalog: Catalog, dialect: str) -> set[str]:

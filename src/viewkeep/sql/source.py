@@ -11,8 +11,10 @@ from viewkeep.catalog import Catalog, Kind, Table
 from viewkeep.errors import CatalogError, SqlError, UnsupportedError
 from viewkeep.plan.nodes import Field, Filter, Fresh, Join, JoinKind, Named, Node, Project, Scan, Values, types_of
 from viewkeep.plan.scalars import Scalar, column, columns_of, conjoin, conjuncts, operand
+from viewkeep.sql.clock import at_time
 from viewkeep.sql.determinism import check_deterministic
 from viewkeep.sql.parse import position_of
+from viewkeep.sql.pivot import expand
 from viewkeep.sql.references import definition_of
 from viewkeep.sql.scope import Relation, Scope
 from viewkeep.sql.series import Series, explode, series_of
@@ -112,8 +114,10 @@ class Source:
 
     def _relation(self, tree: exp.Expr) -> Node:
         """One entry of FROM: a table, a CTE, a plain view or a subquery; its columns join the scope."""
-        if tree.args.get("pivots") or tree.args.get("sample"):
-            raise UnsupportedError("PIVOT and TABLESAMPLE have no incremental form yet", position_of(tree))
+        if tree.args.get("sample"):
+            raise UnsupportedError("TABLESAMPLE has no incremental form yet", position_of(tree))
+        if pivots := tree.args.get("pivots"):
+            tree = self._pivoted(tree, pivots)
         if series := series_of(tree):
             one = Values(((exp.Literal.number(1),),), (Field(self.env.fresh("one"), "INTEGER"),))
             return self._series(one, tree, series)
@@ -138,6 +142,18 @@ class Source:
         ids = [f.id for f in node.fields]
         self.scope.add(Relation(alias, tuple(zip(names, ids, strict=True))), tree)
         return node
+
+    def _pivoted(self, tree: exp.Expr, pivots: list[exp.Pivot]) -> exp.Subquery:
+        """A relation behind PIVOT or UNPIVOT, as a subquery that gives the same rows."""
+        inner = tree.copy()
+        inner.set("pivots", None)
+        inner.set("joins", None)
+        for pivot in pivots:
+            _, names = self.env.build(exp.select("*").from_(inner), self.env.with_ctes(tree), self.scope.outer)
+            alias = pivot.args.get("alias")
+            inner = exp.Subquery(this=expand(pivot, inner, names, self.env.dialect), alias=alias)
+        assert isinstance(inner, exp.Subquery)
+        return inner
 
     def _series(self, node: Node, tree: exp.Expr, series: Series | None) -> Node:
         """Rows made of the rows so far; their column joins the scope."""
@@ -184,7 +200,7 @@ class Source:
         tree = definition_of(view, self.env.dialect)
         check_deterministic(tree)
         inner = replace(self.env, ctes={}, expanding=(*self.env.expanding, view.name.folded))
-        node, _ = self.env.build(tree, inner, None)
+        node, _ = self.env.build(at_time(tree), inner, None)
         return node, [c.name for c in view.columns]
 
     def _join(self, join: exp.Join) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from viewkeep.incremental.delta import delta
 from viewkeep.incremental.weighted import Context, Weighted, keep, to_units
-from viewkeep.plan.nodes import Project, State, scans
+from viewkeep.plan.nodes import Project, Scan, State, count_uses
 from viewkeep.strategy.layout import BagLayout
 from viewkeep.strategy.logged import append_rows, stage_change, staged
 from viewkeep.strategy.partitioned import partition_change
@@ -25,7 +25,7 @@ def refresh_bag(layout: BagLayout, context: Context, append_only: bool) -> Progr
     if change is None:
         return Program(())
     if append_only:
-        deltas = sum(scan.state is State.DELTA for scan in scans(change.node))
+        deltas = count_uses(change.node, lambda n: isinstance(n, Scan) and n.state is State.DELTA)
         rows = change if deltas == 1 else to_units(change, context.fresh)
         return Program((append_rows(layout, Project(rows.node, keep(layout.stored)), "all rows are new"),))
     return Program(apply_rows(layout, to_units(change, context.fresh)))

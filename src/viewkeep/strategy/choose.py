@@ -11,6 +11,10 @@ FOREIGN_KEY, MATERIALIZED = "foreign-key", "foreign-key-materialized"
 CROSSOVER = 0.6
 """Share of changed source rows from which 'auto' recomputes. Measured by `python -m bench crossover`: a
 recompute that also tells what changed was slower than the incremental way at every share up to this one."""
+SMALL_VIEW = 0.1
+"""Share of the source rows up to which comparing a view's old and new rows costs little beside computing them. An
+operator that is computed whole is computed as it was and as it is, a recompute computes it once; measured by
+`python -m bench operators` (limit inside: 3.9 times the query incrementally, 1.3 times by recompute)."""
 CROSSOVER_UNLOGGED = 0.2
 """The same for a view that keeps no changes, whose recompute just replaces its rows: sums cross near 20 %."""
 
@@ -33,6 +37,12 @@ class Situation:
     """The user asked for a full recompute."""
     keeps_changes: bool = True
     """Whether a recompute has to tell what changed."""
+    time_moved: bool = False
+    """Whether rows may have to come or go because time has passed."""
+    anew: str | None = None
+    """The operator that is computed whole at each refresh, and why, if there is one."""
+    view_rows: int = 0
+    """Rows that are stored of the view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +96,18 @@ def choose(situation: Situation) -> Choice:
         return full("policy is 'full'")
     if situation.strategy == "recompute":
         return full("strategy is 'recompute'")
+    if not changed and situation.time_moved:
+        return incremental("no source changed, but time has passed")
     if not changed:
         return Choice("unchanged", "no source changed", 0)
     if situation.policy in ("incremental", "strict"):
         return incremental(f"policy is {situation.policy!r}; {changed:,} source rows changed")
     if situation.strategy in ("classical", FOREIGN_KEY, MATERIALIZED):
         return incremental(f"strategy is {situation.strategy!r}")
+    if situation.anew and not situation.keeps_changes:
+        return full(f"{situation.anew}, and nobody asks what changed: running the query again is cheaper")
+    if situation.anew and situation.view_rows <= SMALL_VIEW * total:
+        return full(f"{situation.anew}, as it was and as it is; for a small view running the query again is cheaper")
     crossover = CROSSOVER if situation.keeps_changes else CROSSOVER_UNLOGGED
     said, limit = f"{changed:,} of {total:,} source rows changed ({share * 100:.1f} %)", f"{crossover * 100:.0f} %"
     if share > crossover:

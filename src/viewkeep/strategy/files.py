@@ -31,7 +31,7 @@ from viewkeep.plan.nodes import (
     Scan,
     State,
     Union,
-    scans,
+    count_uses,
 )
 from viewkeep.plan.scalars import column, conjoin, integer, null_safe_equal
 from viewkeep.strategy import names
@@ -91,7 +91,7 @@ def refresh_files(layout: BagLayout | GroupLayout, context: Context, append_only
 # ---------------------------------------------------------------------- rows
 def _append(layout: BagLayout, change: Weighted, context: Context) -> Rewrite:
     """Nothing leaves the view. With one delta there is nothing to cancel either."""
-    deltas = sum(scan.state is State.DELTA for scan in scans(change.node))
+    deltas = count_uses(change.node, lambda n: isinstance(n, Scan) and n.state is State.DELTA)
     rows = change if deltas == 1 else to_units(change, context.fresh)
     return Rewrite(Project(rows.node, keep(layout.stored)))
 
@@ -104,7 +104,7 @@ def _replace_rows(layout: BagLayout, change: Weighted, context: Context) -> Rewr
         rows_after(layout, fresh),
         staged,
         (names.WEIGHT, *layout.columns),
-        tuple((c, c) for c in layout.key or layout.columns),
+        tuple((c, c) for c in layout.found_by),
         recorded=True,
     )
 
@@ -112,7 +112,7 @@ def _replace_rows(layout: BagLayout, change: Weighted, context: Context) -> Rewr
 def rows_after(layout: BagLayout, fresh: Fresh) -> Node:
     """TOUCHED with the weighted rows of CHANGE applied: one copy goes for each deleted row, others stay."""
     came = Project(_signed(layout, exp.GT), keep(layout.stored))
-    stay = _of_touched(layout, layout.key or layout.columns, JoinKind.ANTI, fresh)
+    stay = _of_touched(layout, layout.found_by, JoinKind.ANTI, fresh)
     if layout.key:
         return Union((stay, came), layout.stored)
     gone = negate(Weighted(Project(_signed(layout, exp.LT), keep(layout.stored))), fresh)

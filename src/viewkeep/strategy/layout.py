@@ -75,6 +75,11 @@ class BagLayout(Layout):
     partition: Partition | None = None
     """Where the top is a window: how the rows of an affected partition are found."""
 
+    @property
+    def found_by(self) -> tuple[str, ...]:
+        """The columns by which a row is found that has changed."""
+        return self.key or self.columns
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupLayout(Layout):
@@ -91,6 +96,10 @@ class GroupLayout(Layout):
     def keys(self) -> tuple[str, ...]:
         """The key columns of the backing table."""
         return self.columns[: len(self.aggregate.keys)]
+
+    @property
+    def found_by(self) -> tuple[str, ...]:
+        return self.keys
 
     @property
     def key_fields(self) -> tuple[Field, ...]:

@@ -22,7 +22,7 @@ _WEIGHT = Field(names.WEIGHT, "INTEGER")
 
 
 def this_version() -> Scalar:
-    """The version of the run under way: the one parameter a program has."""
+    """The version of the run under way: a parameter of the program."""
     return exp.Placeholder(this=names.RUN)
 
 

@@ -8,7 +8,7 @@ recompute of this operator   its whole result, old and new; what is above it get
 from __future__ import annotations
 
 from viewkeep.incremental.window import window_chain
-from viewkeep.plan.nodes import Aggregate, Join, JoinKind, Node, TopK, Window, walk
+from viewkeep.plan.nodes import Aggregate, Join, JoinKind, Node, TimeFilter, TopK, Window, walk
 from viewkeep.strategy.components import Rule
 from viewkeep.strategy.layout import BagLayout, GroupLayout
 
@@ -37,11 +37,31 @@ def recomputed(root: Node, layout: BagLayout | GroupLayout) -> str | None:
     return next((f"{type(n).__name__}: {word}" for n, word in words if word.startswith(_RECOMPUTE)), None)
 
 
+def anew(root: Node, layout: BagLayout | GroupLayout, keeps_changes: bool) -> str | None:
+    """The operator that a refresh computes whole where a recompute would be cheaper, in words.
+
+    A window at the top of a view is computed once: its old rows are those that are stored, and both are
+    compared. A recompute has to compare them too, unless nobody asks what changed."""
+    at_top = keeps_changes and isinstance(layout, BagLayout) and layout.partition is not None
+    for node in walk(root):
+        if isinstance(node, TopK) and method_of(node, layout).startswith(_RECOMPUTE):
+            return "ORDER BY … LIMIT inside is computed anew"
+        if isinstance(node, Window) and not at_top and method_of(node, layout).startswith(_RECOMPUTE):
+            return "a window without PARTITION BY is computed anew"
+    return None
+
+
 def _window(node: Window) -> str:
     _, partition = window_chain(node)
     if not partition:
         return f"{_RECOMPUTE}: without PARTITION BY every row may change"
     return "affected keys: a row's value follows from its partition, so whole partitions are computed anew"
+
+
+def _time_filter(node: TimeFilter) -> str:
+    if any(isinstance(n, Aggregate | Window | TopK) for n in walk(node.input)):
+        return f"{_RECOMPUTE}: time can move any of the rows that are computed below, so all of them are looked at"
+    return "delta, and the rows that time moves across the bound"
 
 
 def method_of(node: Node, layout: BagLayout | GroupLayout) -> str:
@@ -50,6 +70,8 @@ def method_of(node: Node, layout: BagLayout | GroupLayout) -> str:
         return _JOINS[node.kind]
     if isinstance(node, Window):
         return _window(node)
+    if isinstance(node, TimeFilter):
+        return _time_filter(node)
     if isinstance(node, TopK):
         inside = any(isinstance(n, TopK) and n.fields == node.fields for n in walk(layout.contents))
         return f"{_RECOMPUTE}: one row in can push another out" if inside else "applied when the view is read"

@@ -28,6 +28,7 @@ from viewkeep.plan.nodes import (
     Repeat,
     Scan,
     State,
+    TimeFilter,
     Union,
     inputs_of,
     with_inputs,
@@ -88,7 +89,7 @@ class _Binder:
         match node:
             case Scan():
                 return self._scan(node, wanted)
-            case Filter() | Repeat():
+            case Filter() | TimeFilter() | Repeat():
                 return replace(node, input=self.push(node.input, wanted))
             case Project():
                 below = {
@@ -150,7 +151,7 @@ class _Binder:
                 if node.state is not State.DELTA and node.table not in self.staged:
                     return {}
                 return {f.id: Origin(node.table, n, nulls=True) for f, n in node.columns}
-            case Filter() | Repeat():
+            case Filter() | TimeFilter() | Repeat():
                 return self.origins_of(node.input)
             case Project():
                 return _passed(node.outputs, self.origins_of(node.input))

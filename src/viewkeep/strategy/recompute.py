@@ -27,8 +27,13 @@ def recompute(layout: BagLayout | GroupLayout, fresh: Fresh, text: str | None = 
         Clear(names.backing(layout.view)),
         Append(names.backing(layout.view), layout.columns, new, "the new contents", stamp),
     )
-    if not logged:
+    if not logged and text is not None:
         return Program((stage, *replaced))
+    if not logged:  # nothing is compared, so nothing has to be kept beside
+        rows = Append(
+            names.backing(layout.view), layout.columns, layout.contents, "the view's query over the tables now", stamp
+        )
+        return Program((Clear(names.backing(layout.view)), rows))
     if isinstance(layout, GroupLayout) and layout.state.additive:
         return Program((stage, _state_difference(layout, new, old), *replaced))
     change = to_units(add([Weighted(new), negate(Weighted(old), fresh)], layout.stored, fresh), fresh)

@@ -24,12 +24,15 @@ from viewkeep.engine.spark import DIALECT, Spark, cannot_write, col, discard
 from viewkeep.engine.table_format import DataFile, LostHistory, NewFile
 from viewkeep.engine.table_format import Kind as Moved
 from viewkeep.errors import EngineError, RefreshError, SqlError, ViewkeepError
+from viewkeep.plan.clock import NOW
 from viewkeep.plan.nodes import scans
+from viewkeep.runtime.clock import to_micros
 from viewkeep.runtime.compiled import CompiledView
 from viewkeep.runtime.database import Database, NotAsThought, Since, why_invalid
+from viewkeep.runtime.lake.clustering import clustered
 from viewkeep.runtime.lake.refresh import LakeRefresher
 from viewkeep.runtime.lake.sources import Sources
-from viewkeep.runtime.lake.stored import REPORT, Views, position_name, positions
+from viewkeep.runtime.lake.stored import REPORT, TIME, Views, position_name, positions, time_of
 from viewkeep.runtime.lake.tables import Tables
 from viewkeep.runtime.lake.verify import verify_view
 from viewkeep.runtime.lake.warehouse import Warehouse, catalog_type, columns_of
@@ -148,6 +151,9 @@ class LakeDatabase(Database):
             )
         self.tables.execute(tree, dialect)
 
+    def zone(self) -> str:
+        return self.spark.zone
+
     @contextmanager
     def transaction(self) -> Iterator[bool]:
         """There are none across tables: a change is committed, then each view that follows it."""
@@ -177,8 +183,10 @@ class LakeDatabase(Database):
         began, jobs = time.perf_counter(), self.spark.jobs
         sources, location = self.sources(), self.stored.location(made)
         compiled.time_travel = True
-        frame = _storable(self._contents(compiled, sources, lambda _: None))
+        moment = self.clock()
+        frame = _storable(self._contents(compiled, sources, moment, lambda _: None))
         files += self.spark.write(frame, location)
+        files[:] = clustered(self.spark, location, files, frame.schema, compiled.layout.found_by)
         now = {s: sources.now(s) for s in made.sources}
         report = RefreshReport(
             str(made.name),
@@ -196,15 +204,18 @@ class LakeDatabase(Database):
             files,
             to_json(made),
             {REPORT: entry_of(report)},
-            {position_name(s, snapshot): snapshot.version for s, snapshot in now.items()},
+            {position_name(s, snapshot): snapshot.version for s, snapshot in now.items()}
+            | ({TIME: to_micros(moment)} if made.timed else {}),
         )
 
-    def contents(self, record: ViewRecord, sources: Sources, read: Callable[[Sequence[DataFile]], None]) -> DataFrame:
-        """The stored rows of a view from scratch."""
-        return self._contents(self.compiled(record), sources, read)
+    def contents(
+        self, record: ViewRecord, sources: Sources, moment: datetime, read: Callable[[Sequence[DataFile]], None]
+    ) -> DataFrame:
+        """The stored rows of a view from scratch, at a time."""
+        return self._contents(self.compiled(record), sources, moment, read)
 
     def _contents(
-        self, compiled: CompiledView, sources: Sources, read: Callable[[Sequence[DataFile]], None]
+        self, compiled: CompiledView, sources: Sources, moment: datetime, read: Callable[[Sequence[DataFile]], None]
     ) -> DataFrame:
         for source in compiled.sources:
             read(sources.now(source).files)
@@ -213,7 +224,7 @@ class LakeDatabase(Database):
         text = Programs(compiled, self.spark.prefix).contents()
         for name, relation in text.relations.items():
             self.spark.register(sources.rows(relation.table, sources.now(relation.table)), name)
-        return self.spark.sql(text.sql)
+        return self.spark.sql(text.sql, text.values({NOW: moment}))
 
     def part_name(self, view: TableName, number: int) -> TableName:
         """Beside the view: on a lake no program but viewkeep sees views by their names."""
@@ -289,6 +300,9 @@ class LakeDatabase(Database):
 
     def history(self, record: ViewRecord) -> list[RefreshReport]:
         return self.stored.history(record)
+
+    def as_of(self, record: ViewRecord) -> datetime | None:
+        return time_of(self.warehouse.format, self.stored.read(record))
 
     def standing(self, record: ViewRecord, invalid: Mapping[str, str]) -> tuple[int, int]:
         stored, sources, waiting = self.stored.read(record), self.sources(), 0

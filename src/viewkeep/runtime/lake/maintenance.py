@@ -13,6 +13,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -96,15 +97,16 @@ class Maintenance:
         changed: Mapping[str, Change],
         since: Mapping[str, int | None],
         reading: Reading,
+        times: Mapping[str, datetime],
     ) -> None:
-        self.spark, self.local, self.sources = db.spark, db.local, sources
+        self.spark, self.local, self.sources, self.times = db.spark, db.local, sources, times
         self.stored, self.since, self.reading = stored, since, reading
         self.compiled = db.compiled(stored.record)
         self.changed = {s: c for s, c in changed.items() if not self._cancels(s, c)}
         self.staged: Staged | None = None
         self.programs = db.programs(stored.record)
         self.shape, self.dropped = Shape(frozenset()), dict[str, str]()
-        if self.changed:
+        if self.changed or self.compiled.timed:
             lost_rows = frozenset(s for s, c in self.changed.items() if c.deleted)
             self.shape, self.dropped = self.compiled.shape(
                 stored.record.strategy, frozenset(self.changed), lost_rows, self._violated
@@ -143,7 +145,7 @@ class Maintenance:
         return Extent(frozenset(few), frozenset(s for s, rows in sizes.items() if rows > FEW))
 
     def outcome(self) -> Outcome:
-        if not self.changed:
+        if not self.changed and not self.compiled.timed:
             return Outcome()
         if self.program.change is None:
             if self.program.rows is None:
@@ -294,7 +296,7 @@ class Maintenance:
     def _query(self, text: Text, change: DataFrame | None = None, touched: tuple[DataFile, ...] = ()) -> DataFrame:
         for name, relation in text.relations.items():
             self.spark.register(self._frame(relation, change, touched), name)
-        return self.spark.sql(text.sql)
+        return self.spark.sql(text.sql, text.values(self.times))
 
     def _frame(self, relation: Relation, change: DataFrame | None, touched: tuple[DataFile, ...]) -> DataFrame:
         if relation.table == CHANGE:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -17,11 +18,14 @@ from viewkeep.catalog import TableName
 from viewkeep.engine.spark import Spark, cannot_write
 from viewkeep.engine.table_format import Change, CommitConflict, Kind, LostHistory, Snapshot
 from viewkeep.errors import PolicyError, RefreshError, ViewkeepError
+from viewkeep.plan.clock import NOW, THEN
+from viewkeep.runtime.clock import to_micros
+from viewkeep.runtime.lake.clustering import clustered
 from viewkeep.runtime.lake.maintenance import Maintenance, Outcome, Reading, StartOver, write_rows
-from viewkeep.runtime.lake.sources import Sources
-from viewkeep.runtime.lake.stored import REPORT, StoredView, position_name, positions
+from viewkeep.runtime.lake.sources import Sources, schema_of
+from viewkeep.runtime.lake.stored import REPORT, TIME, StoredView, position_name, positions, time_of
 from viewkeep.runtime.records import ViewRecord
-from viewkeep.runtime.reports import RefreshReport, entry_of
+from viewkeep.runtime.reports import RefreshReport, entry_of, report_of
 from viewkeep.strategy.choose import Choice, Situation, choose, with_foreign_keys
 
 if TYPE_CHECKING:
@@ -36,6 +40,8 @@ class LakeRefresher:
         self.spark: Spark = db.spark
         self.format = db.warehouse.format
         self.sources: Sources = db.sources()
+        self.now = db.clock()
+        """The time that all views of this run will show."""
 
     def run(self, order: list[ViewRecord], full: frozenset[str]) -> list[RefreshReport]:
         for record in order:  # every table at one version, before anything is computed
@@ -75,14 +81,19 @@ class LakeRefresher:
         lost = failed or lost
         changed = {s: c for s, c in changes.items() if c.kind is not Kind.NOTHING}
         versions = {str(s): snapshot.version for s, snapshot in now.items()}
-        if not changed and not lost and not full:
-            return RefreshReport(
-                str(record.name), "unchanged", "no source changed", versions=versions, version=stored.snapshot.version,
-                seconds=time.perf_counter() - began,
-            )  # fmt: skip
-        choice = self._choose(record, changed, now, lost, full)
+        idle = not changed and not lost and not full
+        if idle and not record.timed:
+            report = self._unchanged(stored, "no source changed", now, since)
+            return replace(report, seconds=time.perf_counter() - began)
+        self.db.check_zone(record)
+        choice = self._choose(stored, changed, now, lost, full)
         reading = Reading()
         choice, outcome = self._compute(stored, choice, changed, since, reading)
+        if idle and not outcome.inserted and not outcome.deleted:
+            outcome.discard(stored.snapshot.location)
+            reason = "no source changed, and no row has crossed a bound"
+            report = self._unchanged(stored, reason, now, since)
+            return replace(report, seconds=time.perf_counter() - began)
         report = RefreshReport(
             str(record.name),
             choice.strategy,
@@ -100,9 +111,38 @@ class LakeRefresher:
             datetime.now(UTC),
             choice.dropped,
         )
-        consumed = {position_name(s, snapshot): versions[str(s)] for s, snapshot in now.items()}
+        consumed = _consumed(now)
+        if record.timed:
+            consumed[TIME] = to_micros(self.now)
         self._commit(stored, outcome, report, consumed)
         return replace(report, seconds=time.perf_counter() - began)
+
+    def _unchanged(
+        self,
+        stored: StoredView,
+        reason: str,
+        now: Mapping[TableName, Snapshot],
+        since: Mapping[str, int | None],
+    ) -> RefreshReport:
+        """Nothing to do. That is written down once, and again when a source moved on without a change."""
+        report = RefreshReport(
+            str(stored.record.name),
+            "unchanged",
+            reason,
+            versions={str(s): snapshot.version for s, snapshot in now.items()},
+            version=stored.snapshot.version,
+            at=datetime.now(UTC),
+        )
+        moved = any(since[s.folded] != snapshot.version for s, snapshot in now.items())
+        last = self.format.info(stored.snapshot, REPORT)
+        if moved or last is None or report_of(last).strategy != "unchanged":
+            # Whoever may not write, or was second, has still seen that nothing changed.
+            with suppress(CommitConflict, ViewkeepError, OSError):
+                version = self.format.commit(
+                    stored.snapshot, info={REPORT: entry_of(report)}, positions=_consumed(now), moved=(0, 0)
+                )
+                return replace(report, version=version)
+        return report
 
     def _commit(self, stored: StoredView, outcome: Outcome, report: RefreshReport, consumed: Mapping[str, int]) -> None:
         try:
@@ -119,7 +159,7 @@ class LakeRefresher:
             outcome.discard(stored.snapshot.location)
             if isinstance(error, CommitConflict):
                 raise
-            raise _unchanged(stored.record, _told(stored, error)) from error
+            raise _as_it_was(stored.record, _told(stored, error)) from error
 
     def _changes(
         self, record: ViewRecord, now: Mapping[TableName, Snapshot], since: Mapping[str, int | None]
@@ -142,12 +182,13 @@ class LakeRefresher:
 
     def _choose(
         self,
-        record: ViewRecord,
+        stored: StoredView,
         changed: Mapping[str, Change],
         now: Mapping[TableName, Snapshot],
         lost: str | None,
         full: bool,
     ) -> Choice:
+        record = stored.record
         choice = choose(
             Situation(
                 record.policy,
@@ -158,6 +199,9 @@ class LakeRefresher:
                 lost,
                 full,
                 record.keeps_changes,
+                record.timed,
+                self.db.compiled(record).anew,
+                stored.snapshot.rows,
             )
         )
         if choice.strategy == "recompute" and record.policy == "strict" and not full:
@@ -180,7 +224,8 @@ class LakeRefresher:
         try:
             if choice.strategy == "recompute":
                 return choice, self._recompute(stored, reading)
-            work = Maintenance(self.db, self.sources, stored, changed, since, reading)
+            times = {NOW: self.now, THEN: time_of(self.format, stored) or self.now}
+            work = Maintenance(self.db, self.sources, stored, changed, since, reading, times)
             return with_foreign_keys(choice, work.shape, work.dropped, bool(record.parts)), work.outcome()
         except LostHistory as lost:
             raise StartOver(f"the changes are not known: {lost}") from lost
@@ -189,19 +234,26 @@ class LakeRefresher:
                 raise StartOver(
                     f"the changes hold a value that does not fit ({_told(stored, error).fact}), the tables perhaps not"
                 ) from error
-            raise _unchanged(record, _told(stored, error)) from error
+            raise _as_it_was(record, _told(stored, error)) from error
 
     def _recompute(self, stored: StoredView, reading: Reading) -> Outcome:
-        frame = self.db.contents(stored.record, self.sources, reading.add)
-        added = write_rows(self.spark, stored.snapshot, frame)
+        frame = self.db.contents(stored.record, self.sources, self.now, reading.add)
+        written, location = write_rows(self.spark, stored.snapshot, frame), stored.snapshot.location
+        found_by = self.db.compiled(stored.record).layout.found_by
+        added = clustered(self.spark, location, written, schema_of(stored.snapshot), found_by)
         return Outcome(added, stored.snapshot.files, None, sum(f.rows for f in added), stored.snapshot.rows)
+
+
+def _consumed(now: Mapping[TableName, Snapshot]) -> dict[str, int]:
+    """How far a view is that has read these versions of its sources."""
+    return {position_name(source, snapshot): snapshot.version for source, snapshot in now.items()}
 
 
 def _told(stored: StoredView, error: ViewkeepError | OSError) -> ViewkeepError:
     return cannot_write(stored.snapshot.location, error) if isinstance(error, OSError) else error
 
 
-def _unchanged(record: ViewRecord, error: ViewkeepError) -> RefreshError:
+def _as_it_was(record: ViewRecord, error: ViewkeepError) -> RefreshError:
     return RefreshError(
         f"view {str(record.name)!r} could not be refreshed and is as it was: {error.fact}",
         hint=error.hint or "it still shows its last refresh",

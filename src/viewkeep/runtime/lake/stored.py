@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from datetime import datetime
 
 from viewkeep.catalog import TableName
 from viewkeep.engine.table_format import Snapshot, TableFormat
+from viewkeep.runtime.clock import from_micros
 from viewkeep.runtime.database import NotAsThought
 from viewkeep.runtime.lake.warehouse import Warehouse, remove_folder
 from viewkeep.runtime.records import ViewRecord, from_json
@@ -77,6 +79,19 @@ def _numbered(name: str) -> bool:
 def position_name(source: TableName, snapshot: Snapshot) -> str:
     """Under which a view's commit says how far it has consumed a source; a table made again is another one."""
     return f"viewkeep:{source.folded}:{snapshot.id}"
+
+
+TIME = "viewkeep:time"
+"""Under which a view's commit says what time its rows show, in microseconds."""
+
+
+def time_of(format_: TableFormat, stored: StoredView) -> datetime | None:
+    """The time that a view shows, where its rows depend on it."""
+    if not stored.record.timed:
+        return None
+    micros = format_.positions(stored.snapshot, [TIME])[0]
+    assert micros is not None  # it is in the commit that made the view
+    return from_micros(micros)
 
 
 def positions(format_: TableFormat, stored: StoredView, sources: dict[TableName, Snapshot]) -> dict[str, int | None]:

@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from viewkeep.catalog import TableName
-from viewkeep.emit.statements import query_sql
+from viewkeep.emit.statements import query_sql, with_values
 from viewkeep.engine.spark import DIALECT, SPARK_ERRORS, translate
 from viewkeep.engine.table_format import Kind as Moved
 from viewkeep.engine.table_format import LostHistory, Snapshot
 from viewkeep.errors import RefreshError
+from viewkeep.plan.clock import NOW
 from viewkeep.plan.ties import chooses
+from viewkeep.runtime.clock import time_literal
 from viewkeep.runtime.comparing import SHOWN, without_rounding
 from viewkeep.runtime.keys import broken_keys
 from viewkeep.runtime.lake.sources import Sources
@@ -20,6 +22,7 @@ from viewkeep.runtime.lake.stored import positions
 from viewkeep.runtime.parts import parts_of
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import VerifyReport
+from viewkeep.sql.clock import at_time
 from viewkeep.sql.parse import parse_one
 from viewkeep.sql.references import replace_tables
 
@@ -39,6 +42,7 @@ def verify_view(db: LakeDatabase, record: ViewRecord) -> VerifyReport:
 
 
 def _verify(db: LakeDatabase, record: ViewRecord) -> VerifyReport:
+    db.check_zone(record)
     sources, stored = db.sources(), db.stored.read(record)
     since = positions(db.warehouse.format, stored, {s: sources.now(s) for s in record.sources})
     stand_ins = {s.folded: _as_seen(db, sources, record, s, since[s.folded]) for s in record.sources}
@@ -95,11 +99,13 @@ def _as_of(sources: Sources, source: TableName, version: int) -> Snapshot:
 
 
 def _expected(db: LakeDatabase, record: ViewRecord, stand_ins: dict[str, TableName]) -> Iterator[str]:
-    """The user's query, or what it is over parts; after it, where a LIMIT may cut through ties, the query with
-    its ties broken as the view breaks them."""
-    compiled, catalog = db.compiled(record), db.catalog()
+    """The user's query at the time that the view shows, or what it is over parts; after it, where a LIMIT may cut
+    through ties, the query with its ties broken as the view breaks them."""
+    compiled, catalog, as_of = db.compiled(record), db.catalog(), db.as_of(record)
     if not record.parts:
-        yield replace_tables(parse_one(record.query, DIALECT), catalog, stand_ins, DIALECT).sql(dialect=DIALECT)
+        written = replace_tables(parse_one(record.query, DIALECT), catalog, stand_ins, DIALECT)
+        yield (written if as_of is None else at_time(written, time_literal(as_of))).sql(dialect=DIALECT)
     if compiled.query is not None and (record.parts or chooses(compiled.query.root)):
-        tree = query_sql(compiled.query.root, compiled.layout.output, DIALECT)
-        yield replace_tables(tree, catalog, stand_ins, DIALECT).sql(dialect=DIALECT)
+        query = query_sql(compiled.query.root, compiled.layout.output, DIALECT)
+        tree = replace_tables(query, catalog, stand_ins, DIALECT)
+        yield (tree if as_of is None else with_values(tree, {NOW: time_literal(as_of)})).sql(dialect=DIALECT)

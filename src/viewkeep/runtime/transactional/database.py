@@ -6,12 +6,15 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from datetime import datetime
 
 import pyarrow as pa
 
 from viewkeep.catalog import Catalog, ForeignKey, Key, Kind, Table, TableName
 from viewkeep.emit.setup import drop_temporary, setup_sql, teardown_sql
 from viewkeep.engine.protocol import Engine
+from viewkeep.plan.clock import NOW
+from viewkeep.runtime.clock import from_micros, time_literal, to_micros
 from viewkeep.runtime.compiled import CompiledView
 from viewkeep.runtime.database import Database, Since
 from viewkeep.runtime.records import ViewRecord
@@ -24,6 +27,9 @@ from viewkeep.runtime.transactional.store import LOST, Store
 from viewkeep.runtime.transactional.verify import verify_view
 from viewkeep.sql.parse import Statement, to_dialect
 from viewkeep.strategy import names
+
+_UTC = ("Etc/UTC", "Etc/UCT", "Etc/Universal", "Etc/Zulu", "UCT", "Universal", "Zulu")
+"""Other names of UTC: which one a machine has by default says nothing."""
 
 
 class TransactionalDatabase(Database):
@@ -67,6 +73,10 @@ class TransactionalDatabase(Database):
     def execute(self, statement: Statement, dialect: str) -> None:
         self.engine.execute(to_dialect(statement.text, dialect, self.dialect))
 
+    def zone(self) -> str:
+        found = str(self.engine.execute("SELECT current_setting('TimeZone')")[0][0])
+        return "UTC" if found in _UTC else found
+
     def transaction(self) -> AbstractContextManager[bool]:
         return self.engine.transaction()
 
@@ -82,8 +92,11 @@ class TransactionalDatabase(Database):
                 table = self.catalog().get(source)
                 if table.kind is Kind.BASE:
                     self._capture(table)
-            for statement in setup_sql(compiled.layout, self.dialect, None if compiled.query else record.query):
+            text, now = None if compiled.query else record.query, self.clock()
+            for statement in setup_sql(compiled.layout, self.dialect, text, {NOW: time_literal(now)}):
                 self.engine.execute(statement)
+            if compiled.timed:
+                self.store.put_time(record.name.folded, to_micros(now))
             self.store.put_view(replace(record, created=version))
             self.store.start_positions(record.name, compiled.sources, version)
             self.store.add_history(
@@ -171,6 +184,9 @@ class TransactionalDatabase(Database):
 
     def history(self, record: ViewRecord) -> list[RefreshReport]:
         return self.store.history(record.name)
+
+    def as_of(self, record: ViewRecord) -> datetime | None:
+        return from_micros(self.store.books().times[record.name.folded]) if record.timed else None
 
     def standing(self, record: ViewRecord, invalid: Mapping[str, str]) -> tuple[int, int]:
         known, positions, waiting = self.store.sources(), self.store.positions().get(record.name.folded, {}), 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,10 @@ from viewkeep.emit.setup import drop_temporary
 from viewkeep.emit.statements import Statement, out_of, program_sql, query_sql
 from viewkeep.errors import EngineError, PolicyError, RefreshError, ViewkeepError
 from viewkeep.incremental.weighted import Edge
+from viewkeep.plan.clock import NOW, THEN
 from viewkeep.plan.nodes import Field, Named, Project
 from viewkeep.plan.scalars import column
+from viewkeep.runtime.clock import from_micros, to_micros
 from viewkeep.runtime.compiled import CompiledView
 from viewkeep.runtime.database import NotAsThought
 from viewkeep.runtime.records import ViewRecord
@@ -70,6 +73,10 @@ class _Run:
     """Tables whose changes were not all seen, with the reason."""
     started: int
     """The version before this run."""
+    now: datetime
+    """The time that all views of this run will show."""
+    times: dict[str, int]
+    """The time that each view shows whose rows depend on it."""
     rows: dict[str, int]
     """Rows of each stored view, where they are known."""
     backlog: set[str] = field(default_factory=set)
@@ -128,13 +135,23 @@ class Refresher:
         if run.lost or any(not again.logged for again in forced.values()):
             return reports, None  # positions of other views changed too
         version = run.started if run.version is None else run.version
-        return reports, Books(version, run.records, run.sources, run.positions, run.rows)
+        return reports, Books(version, run.records, run.sources, run.positions, run.times, run.rows)
 
     def _look(self, order: list[ViewRecord]) -> _Run:
         """Count what is waiting, and notice what capture did not see."""
         books, look = self._count(order)
         positions = {view: dict(p) for view, p in books.positions.items()}
-        run = _Run(self.records, dict(books.sources), positions, look.pending, {}, books.version, dict(books.rows))
+        run = _Run(
+            self.records,
+            dict(books.sources),
+            positions,
+            look.pending,
+            {},
+            books.version,
+            self.db.clock(),
+            dict(books.times),
+            dict(books.rows),
+        )
         if {k: v.created for k, v in books.views.items()} != {k: v.created for k, v in self.records.items()}:
             raise NotAsThought("another connection made, replaced or dropped a view", hint="try again")
         if look.triggers < TRIGGERS * len(run.sources):
@@ -189,6 +206,8 @@ class Refresher:
         if run.version is None:
             return
         self.store.settle(run.version, sorted(run.moved), counts)
+        for folded in run.moved & run.times.keys():
+            self.store.put_time(folded, run.times[folded])
         for folded in run.lost:  # views outside this run missed the unexplained rows too
             self.store.lose(run.sources[folded].name, run.version)
         if run.version % 10 == 0:
@@ -225,9 +244,10 @@ class Refresher:
         if lost is None and any(positions.get(s, LOST) == LOST for s in changes):
             lost = "changes of a source were missed, or the view below was replaced as a whole"
         changed = {s: c for s, c in changes.items() if c.total}
-        if not changed and not lost and not full:
+        if not changed and not lost and not full and not record.timed:
             run.done.add(folded)
             return self._unchanged(run, record)
+        self.db.check_zone(record)
         choice = choose(
             Situation(
                 record.policy,
@@ -238,6 +258,9 @@ class Refresher:
                 lost,
                 full,
                 record.keeps_changes,
+                record.timed,
+                compiled.anew,
+                self._stored_rows(run, record) if compiled.anew else 0,
             )
         )
         if choice.strategy == "recompute" and record.policy == "strict" and not full:
@@ -245,7 +268,9 @@ class Refresher:
                 f"view {str(record.name)!r} would have to be recomputed: {choice.reason}",
                 hint=f"its policy is 'strict'; REFRESH MATERIALIZED VIEW {record.name} FULL recomputes it once",
             )
-        version = self._tick(run)
+        # Where no row turns out to have crossed, nothing is written and the clock does not move.
+        idle = record.timed and not changed and not lost and not full
+        version = run.started + 1 if idle else self._tick(run)
         if again and not again.logged:
             inserted, deleted = self._replace(run, record, compiled)
         elif choice.strategy == "recompute":
@@ -260,7 +285,12 @@ class Refresher:
             with self.engine.using_all_cores(sum(c.total for c in changed.values())):
                 inserted, deleted = self._execute(run, record, compiled, shape)
         run.done.add(folded)
+        if idle and not inserted and not deleted:
+            return self._unchanged(run, record, "no source changed, and no row has crossed a bound")
+        self._tick(run)
         run.moved.add(folded)
+        if record.timed:
+            run.times[folded] = to_micros(run.now)
         positions.update(dict.fromkeys(changes, version))
         return self.store.add_history(
             RefreshReport(
@@ -278,13 +308,13 @@ class Refresher:
             )
         )
 
-    def _unchanged(self, run: _Run, record: ViewRecord) -> RefreshReport:
+    def _unchanged(self, run: _Run, record: ViewRecord, reason: str = "no source changed") -> RefreshReport:
         positions = run.positions.get(record.name.folded, {})
         versions = {str(s): positions.get(s.folded, 0) for s in record.sources}
         report = RefreshReport(
             str(record.name),
             "unchanged",
-            "no source changed",
+            reason,
             versions=versions,
             version=max(versions.values(), default=0),
         )
@@ -321,6 +351,11 @@ class Refresher:
         if self.compiled(view).layout.dated:
             looks.append(f"SELECT 1 FROM {backing} WHERE _vk_born > {position:d}")
         return any(self.engine.execute(f"{look} LIMIT 1") for look in looks)
+
+    def _stored_rows(self, run: _Run, record: ViewRecord) -> int:
+        if record.name.folded not in run.rows:
+            run.rows[record.name.folded] = self.capture.count(names.backing(record.name))
+        return run.rows[record.name.folded]
 
     def _rows(self, run: _Run, source: str) -> int:
         if source in run.pending:
@@ -381,13 +416,13 @@ class Refresher:
         """Run a program; how many view rows came and went."""
         backing, inserted, deleted = names.backing(compiled.view), 0, 0
         staged: list[TableName] = []
-        if compiled.view.folded not in run.rows:
-            run.rows[compiled.view.folded] = self.capture.count(backing)
-        rows, empty = run.rows[compiled.view.folded], 0
+        rows, empty = self._stored_rows(run, run.records[compiled.view.folded]), 0
+        values = self._values(run, compiled)
         for statement in statements:
             if isinstance(statement.step, DropEmpty) and not empty:
                 continue
-            answer = self.engine.execute(statement.sql, {names.RUN: run.version} if statement.stamped else ())
+            given = {name: values[name] for name in statement.parameters}
+            answer = self.engine.execute(statement.sql, given or ())
             count = answer[0][0] if answer and isinstance(answer[0][0], int) else 0
             match statement.step:
                 case MergeAdd():
@@ -418,6 +453,12 @@ class Refresher:
             f"SELECT COUNT(*), COUNT(*) FILTER (WHERE {names.ROWS} = 0) FROM {table_text(backing, self.dialect)}"
         )[0]
         return int(now), int(empty)
+
+    def _values(self, run: _Run, compiled: CompiledView) -> dict[str, int | datetime]:
+        """What a program is told."""
+        then = run.times.get(compiled.view.folded)
+        before = run.now if then is None else from_micros(then)
+        return {names.RUN: run.started + 1, NOW: run.now, THEN: before}
 
     def _check_removed(self, compiled: CompiledView, step: TakeOut, removed: int) -> None:
         """As many rows must have gone as the delta says; a key that is not one, or a change that

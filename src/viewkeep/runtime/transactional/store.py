@@ -23,6 +23,7 @@ CREATE TABLE IF NOT EXISTS _viewkeep.format (version INTEGER);
 CREATE TABLE IF NOT EXISTS _viewkeep.versions (
   kind VARCHAR, name VARCHAR, source VARCHAR, version BIGINT, row_count BIGINT, columns VARCHAR);
 CREATE VIEW IF NOT EXISTS _viewkeep.clock AS SELECT version FROM _viewkeep.versions WHERE kind = 'clock';
+CREATE TABLE IF NOT EXISTS _viewkeep.times (view VARCHAR, micros BIGINT);
 CREATE TABLE IF NOT EXISTS _viewkeep.views (name VARCHAR, record VARCHAR);
 CREATE TABLE IF NOT EXISTS _viewkeep.history (view VARCHAR, entry VARCHAR);
 CREATE TABLE IF NOT EXISTS _viewkeep.keys (name VARCHAR, record VARCHAR);
@@ -52,6 +53,8 @@ class Books:
     views: dict[str, ViewRecord]
     sources: dict[str, SourceRecord]
     positions: dict[str, dict[str, int]]
+    times: dict[str, int] = field(default_factory=dict)
+    """The time that each view shows whose rows depend on it, in microseconds."""
     rows: dict[str, int] = field(default_factory=dict)
     """Rows of stored views, as far as they were counted."""
 
@@ -73,7 +76,7 @@ class Store:
         return self._books or self._read(self.version())
 
     def _read(self, version: int) -> Books:
-        found = Books(version, self.views(), self.sources(), self.positions())
+        found = Books(version, self.views(), self.sources(), self.positions(), self.times())
         self._books = None if self.engine.users_transaction else found
         return found
 
@@ -132,6 +135,14 @@ class Store:
                 [view.folded, source.folded, version],
             )
 
+    def times(self) -> dict[str, int]:
+        return dict(self.engine.execute("SELECT view, micros FROM _viewkeep.times"))
+
+    def put_time(self, view: str, micros: int) -> None:
+        """`view`: folded."""
+        if not self.engine.execute("UPDATE _viewkeep.times SET micros = ? WHERE view = ? RETURNING 1", [micros, view]):
+            self.engine.execute("INSERT INTO _viewkeep.times VALUES (?, ?)", [view, micros])
+
     def lose(self, source: TableName, version: int = LOST + 1) -> None:
         """Changes of this table were not seen: every view over it that is not at `version` must be recomputed."""
         self.engine.execute(
@@ -157,6 +168,7 @@ class Store:
         self.engine.execute("DELETE FROM _viewkeep.views WHERE name = ?", [name.folded])
         self.engine.execute("DELETE FROM _viewkeep.versions WHERE kind = 'position' AND name = ?", [name.folded])
         self.engine.execute("DELETE FROM _viewkeep.history WHERE view = ?", [name.folded])
+        self.engine.execute("DELETE FROM _viewkeep.times WHERE view = ?", [name.folded])
 
     # ------------------------------------------------------------------ captured tables
     def sources(self) -> dict[str, SourceRecord]:

@@ -8,6 +8,7 @@ is compared with the state it claims to show.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -15,12 +16,14 @@ from sqlglot import exp
 from viewkeep.catalog import Catalog, Table, TableName
 from viewkeep.emit.select import table
 from viewkeep.emit.setup import drop_temporary
-from viewkeep.emit.statements import query_sql
+from viewkeep.emit.statements import query_sql, with_values
 from viewkeep.engine.protocol import Engine
 from viewkeep.incremental.old import old
 from viewkeep.incremental.weighted import Context, to_rows
+from viewkeep.plan.clock import NOW
 from viewkeep.plan.nodes import Field, Fresh, Scan
 from viewkeep.plan.ties import chooses
+from viewkeep.runtime.clock import time_literal
 from viewkeep.runtime.comparing import SHOWN, without_rounding
 from viewkeep.runtime.compiled import CompiledView
 from viewkeep.runtime.keys import broken_keys
@@ -29,6 +32,7 @@ from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import VerifyReport
 from viewkeep.runtime.transactional.refresh import outgoing_sql
 from viewkeep.runtime.transactional.store import LOST
+from viewkeep.sql.clock import at_time
 from viewkeep.sql.parse import parse_one
 from viewkeep.sql.references import replace_tables
 from viewkeep.strategy import names
@@ -41,6 +45,7 @@ _EXPECTED = TableName("_vk_expected")
 
 def verify_view(db: TransactionalDatabase, record: ViewRecord) -> VerifyReport:
     engine, store, catalog, dialect = db.engine, db.store, db.catalog(), db.dialect
+    db.check_zone(record)
     compiled = db.compiled(record)
     positions = _positions(db, record)
     with engine.transaction():
@@ -59,7 +64,7 @@ def verify_view(db: TransactionalDatabase, record: ViewRecord) -> VerifyReport:
             stand_ins[source.folded] = _as_seen(engine, catalog.get(source))
         view = exp.select("*").from_(table(record.name)).sql(dialect=dialect)
         expected = table(_EXPECTED).sql(dialect=dialect)
-        for query in _expected(record, catalog, stand_ins, compiled, dialect):
+        for query in _expected(record, catalog, stand_ins, compiled, dialect, db.as_of(record)):
             # Run once: a sum of doubles may come out different in its last digit the second time.
             engine.execute(f"CREATE OR REPLACE TEMP TABLE {expected} AS {query}")
             missing = engine.arrow(f"(FROM {expected}) EXCEPT ALL ({view})")
@@ -103,11 +108,19 @@ def _as_seen(engine: Engine, source: Table) -> TableName:
 
 
 def _expected(
-    record: ViewRecord, catalog: Catalog, stand_ins: dict[str, TableName], compiled: CompiledView, dialect: str
+    record: ViewRecord,
+    catalog: Catalog,
+    stand_ins: dict[str, TableName],
+    compiled: CompiledView,
+    dialect: str,
+    as_of: datetime | None,
 ) -> Iterator[str]:
-    """The user's query over the stand-ins; after it, where a LIMIT or a window may have to choose among
-    ties, the query with its ties broken as the view breaks them."""
-    yield replace_tables(parse_one(record.query, dialect), catalog, stand_ins, dialect).sql(dialect=dialect)
+    """The user's query over the stand-ins, at the time that the view shows; after it, where a LIMIT or a window
+    may have to choose among ties, the query with its ties broken as the view breaks them."""
+    written = replace_tables(parse_one(record.query, dialect), catalog, stand_ins, dialect)
+    yield (written if as_of is None else at_time(written, time_literal(as_of))).sql(dialect=dialect)
     if compiled.query is not None and chooses(compiled.query.root):
-        tree = query_sql(compiled.query.root, compiled.layout.output, dialect)
-        yield replace_tables(tree, catalog, stand_ins, dialect).sql(dialect=dialect)
+        tree = replace_tables(
+            query_sql(compiled.query.root, compiled.layout.output, dialect), catalog, stand_ins, dialect
+        )
+        yield (tree if as_of is None else with_values(tree, {NOW: time_literal(as_of)})).sql(dialect=dialect)
