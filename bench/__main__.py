@@ -13,6 +13,7 @@ from rich.console import Console
 from bench.capturing import capturing
 from bench.compiling import compiling
 from bench.crossover import crossover
+from bench.foreign_keys import foreign_keys
 from bench.growth import growth
 from bench.machine import Neighbours, machine
 from bench.measure import BenchmarkError
@@ -34,6 +35,7 @@ BENCHMARKS: dict[str, Callable[[bool], Result]] = {
     "crossover": crossover,
     "growth": growth,
     "capture": capturing,
+    "foreign-keys": foreign_keys,
     "profile": profiling,
 }
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
@@ -64,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "names",
         nargs="*",
         metavar="name",
-        help=f"{', '.join(BENCHMARKS)}; none: all of them; after 'spark': w2, tpch, growth, profile",
+        help=f"{', '.join(BENCHMARKS)}; none: all of them; after 'spark': w2, tpch, growth, foreign-keys, profile",
     )
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run, not how fast")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""The figures: crossover by share of changed rows, and cost by table size."""
+"""The figures: crossover by share of changed rows, cost by table size; those of foreign keys are in fk_plots.py."""
 
 from __future__ import annotations
 
@@ -12,27 +12,34 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
+from bench.fk_plots import figures as foreign_key_figures
 from bench.tables import Result, Table
 
 REFRESH, RECOMPUTE, PLAIN = "#0b6e4f", "#c8553d", "#8d99ae"
 
 
 def plot(result: Result, folder: Path) -> list[Path]:
-    """The figure of a result, if it has one; the files written."""
+    """The figures of a result, if it has some; the files written."""
     match result.name:
         case "crossover":
-            figure = _crossover(result.tables[:-1])
+            figures = {"": _crossover(result.tables[:-1])}
         case "growth":
-            figure = _growth(result.tables[0])
+            figures = {"": _growth(result.tables[0])}
         case "spark-growth":
-            figure = _spark_growth(result.tables[0], result.tables[1])
+            figures = {"": _spark_growth(result.tables[0], result.tables[1])}
+        case "foreign-keys" | "spark-foreign-keys":
+            figures = foreign_key_figures(result.tables)
         case _:
             return []
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{result.name}.{kind}" for kind in ("png", "svg")]
-    for path in paths:
-        figure.savefig(path, dpi=150, bbox_inches="tight", metadata={"Date": None} if path.suffix == ".svg" else None)
-    plt.close(figure)
+    paths = []
+    for name, figure in figures.items():
+        for kind in ("png", "svg"):
+            path = folder / f"{result.name}{'-' if name else ''}{name}.{kind}"
+            dated = {"Date": None} if kind == "svg" else None
+            figure.savefig(path, dpi=150, bbox_inches="tight", metadata=dated)
+            paths.append(path)
+        plt.close(figure)
     return paths
 
 

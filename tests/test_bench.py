@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # bench is a folder of the repository, not of the package
 
-from bench import measure
+from bench import fk_data, measure
 from bench.__main__ import BENCHMARKS, main
 from bench.crossover import crossing
 from bench.data import JOIN_QUERY, JOIN_SCHEMA, IncomeRows, JoinRows
@@ -23,6 +23,11 @@ from viewkeep.errors import ConnectError
 
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_runs_quickly(name: str) -> None:
+    if name == "foreign-keys":
+        try:
+            fk_data.generator()
+        except measure.BenchmarkError as error:
+            pytest.skip(str(error))
     check_result(BENCHMARKS[name](True), name)
 
 
@@ -37,7 +42,9 @@ def check_result(result: Result, name: str) -> None:
         assert "met" not in {cell for row in table.shown() for cell in row}, "tiny sizes are not judged"
 
 
-@pytest.mark.parametrize("name", ["w2", "tpch", "growth", "profile"])
+@pytest.mark.parametrize(
+    "name", ["w2", "tpch", "growth", pytest.param("foreign-keys", marks=pytest.mark.slow), "profile"]
+)
 def test_runs_quickly_on_spark(name: str) -> None:
     pytest.importorskip("pyspark", reason="Spark is not installed")
     from bench.spark.tpch_data import generator
@@ -48,9 +55,9 @@ def test_runs_quickly_on_spark(name: str) -> None:
         find_java()
     except ConnectError as error:
         pytest.skip(str(error))
-    if name in ("tpch", "growth"):
+    if name in ("tpch", "growth", "foreign-keys"):
         try:
-            generator()
+            fk_data.generator() if name == "foreign-keys" else generator()
         except measure.BenchmarkError as error:
             pytest.skip(str(error))
     check_result(benchmarks()[name](True), f"spark-{name}")

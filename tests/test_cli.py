@@ -311,6 +311,10 @@ def test_explain(db: str) -> None:
     assert shown.exit_code == 0
     assert "Aggregate" in shown.stdout
     assert "Scan payments" in shown.stdout
+    fails(run("explain", "income", "--graph", "svg", db=db), "svg", "mermaid")
+    run("sql", "ALTER TABLE payments ADD FOREIGN KEY (to_uid) REFERENCES gods (uid)", db=db)
+    assert "payments(to_uid) → gods(uid)" in run("explain", "income", "--graph", "text", db=db).stdout
+    assert run("explain", "income", "--graph", "mermaid", db=db).stdout.startswith("flowchart")
 
 
 def test_compile_of_a_view_in_a_database(db: str) -> None:

@@ -120,8 +120,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_program_keeps_the_view_equal_to_its_query(server: Server, name: str) -> None:
+    check(server, name, viewkeep.compile(SCHEMA, f"CREATE MATERIALIZED VIEW {name} AS {VIEWS[name]}", "postgres"))
+
+
+@pytest.mark.parametrize("name", ["additive", "bag"])
+def test_program_decides_by_itself_whether_a_foreign_key_holds(server: Server, name: str) -> None:
+    schema = SCHEMA + "ALTER TABLE payments ADD FOREIGN KEY (to_uid) REFERENCES gods (uid) NOT ENFORCED"
+    made = f"CREATE MATERIALIZED VIEW {name} AS {VIEWS[name]}"
+    check(server, name, viewkeep.compile(schema, made, "postgres", strategy="foreign-key"))
+
+
+def check(server: Server, name: str, program: list[str]) -> None:
     query = VIEWS[name]
-    program = viewkeep.compile(SCHEMA, f"CREATE MATERIALIZED VIEW {name} AS {query}", "postgres")
     once = [s for s in program if s.startswith(("-- setup", "-- capture"))]
     refresh = [s for s in program if s.startswith("-- refresh")]
     assert len(once) + len(refresh) == len(program)

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 import viewkeep
-from viewkeep.catalog import Catalog, Column, ForeignKey, Key, Table, TableName
+from support import Engine
+from viewkeep.catalog import Catalog, Column, ForeignKey, Key, Table, TableName, Trust
 from viewkeep.incremental.foreign_keys import Component, components, edges_of
 from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.nodes import Field, Scan
@@ -196,6 +197,69 @@ def test_views_are_right_whatever_the_keys_are_worth(seed: int, strategy: str) -
         assert used["foreign-key"] > 10
 
 
+ON_VIEWS = {
+    "good_items": "SELECT shop, item, label FROM items WHERE price > 1",
+    "labels": "SELECT shop, item, label FROM good_items WHERE label IS NOT NULL",
+    "places": "SELECT c.customer, c.name, l.continent FROM customers c JOIN countries l ON c.country = l.country",
+    "lines": """SELECT s.sale, s.customer, s.shop, s.item, s.sold, s.amount FROM sales s
+        JOIN days d ON s.shipped = d.day""",
+    "above": """SELECT l.sale, p.continent, n.label, d.quarter FROM lines l JOIN places p ON l.customer = p.customer
+        JOIN labels n ON l.shop = n.shop AND l.item = n.item JOIN days d ON l.sold = d.day""",
+    "star_over_a_view": """SELECT p.continent, SUM(s.amount) AS total FROM sales s
+        JOIN places p ON s.customer = p.customer JOIN days d ON s.sold = d.day GROUP BY p.continent""",
+}
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])
+def test_keys_are_carried_through_views_on_views(seed: int) -> None:
+    follow(viewkeep.connect("duckdb://"), seed, ON_VIEWS, 12)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("views", [ON_VIEWS, VIEWS], ids=["on views", "on tables"])
+def test_views_on_a_lake_are_right_whatever_the_keys_are_worth(spark: Engine, views: dict[str, str]) -> None:
+    follow(viewkeep.connect(spark.url()), 1, views, 12)
+
+
+def follow(keeper: viewkeep.Keeper, seed: int, views: dict[str, str], batches: int) -> None:
+    """Views that rely on keys, equal to their queries after each of some batches."""
+    with keeper:
+        shop, used = Shop(keeper, seed), Counter[str]()
+        for name, query in views.items():
+            keeper.sql(
+                f"CREATE MATERIALIZED VIEW {name} WITH (strategy = 'foreign-key', policy = 'incremental') AS {query}"
+            )
+        for kind in shop.rng.sample(BATCHES * 2, batches):
+            shop.batch(kind)
+            used.update(r.strategy for r in keeper.refresh())
+            for name, query in views.items():
+                assert bag(keeper.query(f"SELECT * FROM {name}")) == bag(keeper.query(query)), f"{name} after {kind}"
+        assert used["foreign-key"] > 10
+
+
+def test_a_star_over_views_has_one_branch() -> None:
+    with viewkeep.connect("duckdb://") as keeper:
+        Shop(keeper, 1)
+        for name, query in ON_VIEWS.items():
+            keeper.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        expected = """\
+4 tables, branches 4 → 1:
+  lines
+  └─ lines(customer) → places(customer)
+  └─ lines(shop, item) → labels(shop, item)
+  └─ lines(sold) → days(day)"""
+        assert keeper.explain("above", graph="text") == expected
+        assert keeper.explain("star_over_a_view", graph="text").startswith("3 tables, branches 3 → 1")
+        # A view with several rows for a key cannot be pointed at.
+        keeper.sql(
+            "CREATE MATERIALIZED VIEW many AS SELECT c.customer, s.sale FROM customers c JOIN sales s USING (customer)"
+        )
+        keeper.sql("CREATE MATERIALIZED VIEW w AS SELECT r.back, m.sale FROM returns r JOIN many m USING (customer)")
+        assert keeper.explain("w", graph="text") == "no join of this view follows a foreign key"
+
+
 def income(enforced: bool = False) -> viewkeep.Keeper:
     keeper = viewkeep.connect("duckdb://")
     points = " REFERENCES gods (uid)" if enforced else ""
@@ -272,7 +336,7 @@ def _catalog() -> Catalog:
         listed = [c.split() for c in columns.rstrip(");").split(", ")]
         keys = (Key(tuple(KEYS[name]), enforced=False),) if name in KEYS else ()
         foreign = tuple(
-            ForeignKey(tuple(c), TableName(p), tuple(pc), enforced=False) for t, c, p, pc in FOREIGN_KEYS if t == name
+            ForeignKey(tuple(c), TableName(p), tuple(pc), Trust.CHECKED) for t, c, p, pc in FOREIGN_KEYS if t == name
         )
         tables.append(Table(TableName(name), tuple(Column(c, t) for c, t in listed), keys=keys, foreign_keys=foreign))
     return Catalog.of(tables)

@@ -10,7 +10,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +19,7 @@ import pyarrow.parquet as pq
 from deltalake import Schema
 
 import viewkeep
+from bench.data_folder import data_folder
 from bench.measure import BenchmarkError
 from bench.spark.warehouse import database_of
 from viewkeep.engine.spark import written_files
@@ -38,11 +38,6 @@ KEYS = {
 _DONE = ".complete"
 _NEW = 8
 """Keys of orders are used by eights: eight of them, then twenty-four free ones. New orders take free ones."""
-
-
-def data_folder() -> Path:
-    given = os.environ.get("VIEWKEEP_BENCH_DATA")
-    return Path(given) if given else Path(tempfile.gettempdir()) / "viewkeep-bench-data"
 
 
 def generated(scale: float) -> Path:

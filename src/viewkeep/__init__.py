@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from viewkeep.catalog import TableName
-from viewkeep.emit.program import whole_program
+from viewkeep.emit.program import strategy_of, whole_program
 from viewkeep.engine.duckdb import DuckDBEngine
 from viewkeep.errors import ConnectError, ViewkeepError
 from viewkeep.runtime.clock import Clock
 from viewkeep.runtime.compiled import compile_view
 from viewkeep.runtime.keeper import Keeper
-from viewkeep.runtime.reports import RefreshReport, VerifyReport, ViewStatus
+from viewkeep.runtime.reports import KeyCheck, RefreshReport, VerifyReport, ViewStatus
 from viewkeep.runtime.transactional.database import TransactionalDatabase
 from viewkeep.sql.parse import split
 from viewkeep.sql.schema import read_schema
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __version__ = "0.1.0.dev0"
-__all__ = ["Keeper", "RefreshReport", "VerifyReport", "ViewStatus", "ViewkeepError", "compile", "connect"]
+__all__ = ["Keeper", "KeyCheck", "RefreshReport", "VerifyReport", "ViewStatus", "ViewkeepError", "compile", "connect"]
 
 
 def connect(
@@ -79,8 +79,11 @@ def _connect_lake(
     return Keeper(LakeDatabase(session if session or lazily else local_session(), folder), clock)
 
 
-def compile(schema_sql: str, view_sql: str, dialect: str = "duckdb") -> list[str]:
+def compile(schema_sql: str, view_sql: str, dialect: str = "duckdb", strategy: str | None = None) -> list[str]:
     """The maintenance program of a view, with no engine running.
+
+    `strategy`: 'classical', or 'foreign-key' for a program that leaves out branches of joins wherever it finds,
+    at each refresh, that foreign keys can be relied on. Without it, as the view's WITH (strategy = …) says.
 
     >>> schema = "CREATE TABLE t (a INT, b INT)"
     >>> program = compile(schema, "CREATE MATERIALIZED VIEW v AS SELECT a, SUM(b) AS s FROM t GROUP BY a")
@@ -92,4 +95,5 @@ def compile(schema_sql: str, view_sql: str, dialect: str = "duckdb") -> list[str
     own = recognise(statement, dialect) if statement else None
     create = own if isinstance(own, CreateView) else CreateView(TableName("view"), view_sql)
     compiled = compile_view(create.name, create.query, catalog, dialect)
-    return whole_program(compiled, [catalog.get(s) for s in compiled.sources], dialect)
+    wanted = strategy_of(compiled, strategy, create.options.get("strategy"))
+    return whole_program(compiled, [catalog.get(s) for s in compiled.sources], dialect, wanted)

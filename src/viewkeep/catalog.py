@@ -62,6 +62,17 @@ class Key:
     enforced: bool = True
 
 
+class Trust(Enum):
+    """Who makes sure that a foreign key holds."""
+
+    ENGINE = "engine"
+    """The database itself refuses rows that would break it."""
+    ENFORCED = "enforced"
+    """Somebody else does, says the one who declared it: nothing but the changes is looked at."""
+    CHECKED = "checked"
+    """Nobody: each refresh asks whether it can be relied on."""
+
+
 @dataclass(frozen=True, slots=True)
 class ForeignKey:
     """Rows of the table that holds this point, by `columns`, at one row of `parent`."""
@@ -69,7 +80,15 @@ class ForeignKey:
     columns: tuple[str, ...]
     parent: TableName
     parent_columns: tuple[str, ...]
-    enforced: bool = True
+    trust: Trust = Trust.ENGINE
+
+    def same_as(self, other: ForeignKey) -> bool:
+        """Whether both say the same, whatever they are worth."""
+        return self._said == other._said
+
+    @property
+    def _said(self) -> tuple[object, ...]:
+        return tuple(c.lower() for c in self.columns), self.parent.folded, tuple(c.lower() for c in self.parent_columns)
 
 
 class Kind(Enum):

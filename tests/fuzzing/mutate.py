@@ -204,20 +204,20 @@ MUTATIONS = (
     Mutation(
         "foreign keys: what was lost forgotten",
         "foreign_keys.py",
-        "return Weighted(Union((relation, _moved(relation, context, exp.LT)), relation.fields))",
+        "return Weighted(Union((relation, _lost(relation, context)), relation.fields))",
         "return Weighted(relation)",
     ),
     Mutation(
         "foreign keys: a key that came again is trusted",
         "foreign_keys.py",
-        "return [_both(edge, lost, gained, context)] if parent.table.folded in context.lost_rows else []",
-        "return []",
+        "return _again(edge, parent, context) if parent.table.folded in context.lost_rows else None",
+        "return None",
     ),
     Mutation(
         "foreign keys: rows that pointed at nobody are trusted",
         "foreign_keys.py",
-        "found.append(met.node if met.weight is None else consolidate(met, context.fresh).node)",
-        "pass",
+        "exp.Sum(this=column(f.id))) for f in (left, waited)",
+        "exp.Sum(this=column(f.id))) for f in (left, left)",
     ),
 )
 

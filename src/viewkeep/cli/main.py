@@ -184,16 +184,24 @@ def status(db: Database, json: Json = False) -> None:
 
 
 @app.command()
-def explain(view: View, db: Database) -> None:
+def explain(
+    view: View,
+    db: Database,
+    graph: Annotated[
+        str | None,
+        typer.Option(metavar="FORM", help="Only the foreign keys that its joins follow: text, dot or mermaid."),
+    ] = None,
+) -> None:
     """Show how a view is kept: its plan, what is incremental and what is not, the last choice and its reason.
 
     \b
     Examples:
       viewkeep explain totals --db shop.duckdb
+      viewkeep explain totals --db shop.duckdb --graph dot | dot -Tsvg -o keys.svg
       viewkeep sql --db shop.duckdb "EXPLAIN CREATE MATERIALIZED VIEW v AS SELECT …"   (before you make it)
     """
     with open_database(db) as keeper:
-        print(keeper.explain(view))
+        print(keeper.explain(view, graph))
 
 
 @app.command(name="compile")
@@ -205,6 +213,13 @@ def compile_(
     schema: Annotated[Path | None, _sql_file("CREATE TABLE statements, in the dialect.")] = None,
     view: Annotated[Path | None, _sql_file("The view: CREATE MATERIALIZED VIEW …, or its query.")] = None,
     dialect: Annotated[str | None, typer.Option(help="spark, duckdb or postgres.", show_default="the engine's")] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            help="classical; or foreign-key, which leaves out branches where it finds that it can.",
+            show_default="the view's own",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Print the SQL that maintains a view, to read it or to run it elsewhere.
@@ -221,6 +236,7 @@ def compile_(
     Examples:
       viewkeep compile totals --db shop.duckdb --dialect spark
       viewkeep compile --schema schema.sql --view view.sql --dialect postgres
+      viewkeep compile totals --db shop.duckdb --strategy foreign-key
     """
     if name is not None:
         if schema or view:
@@ -228,11 +244,11 @@ def compile_(
         if db is None:
             raise typer.BadParameter(f"which database has {name!r}? Give --db, or set VIEWKEEP_DB")
         with open_database(db) as keeper:
-            program = keeper.compile(name, dialect)
+            program = keeper.compile(name, dialect, strategy)
     else:
         if schema is None or view is None:
             raise typer.BadParameter("give a VIEW and --db, or both --schema and --view")
-        program = viewkeep.compile(_read(schema), _read(view), dialect or "duckdb")
+        program = viewkeep.compile(_read(schema), _read(view), dialect or "duckdb", strategy)
     if json:
         print_json(program)
     else:

@@ -28,6 +28,7 @@ _READING = ("read", "jobs")
 _STYLES = {
     "classical": "green",
     "foreign-key": "green",
+    "foreign-key-materialized": "green",
     "unchanged": "dim",
     "recompute": "yellow",
     "invalid": "bold red",

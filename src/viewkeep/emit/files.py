@@ -8,15 +8,16 @@ A relation is not a table: what stands behind its name is chosen for each refres
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
 from viewkeep.catalog import TableName
-from viewkeep.emit.guard import guard_sql
+from viewkeep.emit.guard import guard_query
 from viewkeep.emit.select import Sizes, user_query
 from viewkeep.emit.statements import parameters_of, query_sql
+from viewkeep.incremental.foreign_keys import Doubts
 from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.nodes import Fresh, Node, Query, State
 from viewkeep.strategy import names
@@ -43,7 +44,7 @@ class Compiled(Protocol):
     @property
     def monotone(self) -> bool: ...
 
-    def doubts(self, edge: Edge, shape: Shape) -> Sequence[Node]: ...
+    def doubts(self, edge: Edge, shape: Shape) -> Doubts | None: ...
 
 
 @dataclass(slots=True)
@@ -98,6 +99,7 @@ class Programs:
     def __init__(self, compiled: Compiled, prefix: str, pretty: bool = False) -> None:
         self.compiled, self.prefix, self.pretty = compiled, prefix, pretty
         self._programs: dict[tuple[Shape, Extent], Program] = {}
+        self._guards: dict[tuple[tuple[Edge, ...], Shape], Text | None] = {}
 
     def refresh(self, shape: Shape, extent: Extent = UNKNOWN) -> Program:
         if (shape, extent) not in self._programs:
@@ -114,13 +116,16 @@ class Programs:
             )
         return self._programs[shape, extent]
 
-    def guard(self, edges: Sequence[Edge], shape: Shape) -> Text | None:
-        """Which edges must not be relied on for a change, by their number."""
-        relations: dict[str, Relation] = {}
-        namer = self._namer(relations)
-        doubts = [self.compiled.doubts(edge, shape) for edge in edges]
-        sql = guard_sql(doubts, DIALECT, lambda plan: bind_scans(plan, frozenset(), namer))
-        return None if sql is None else Text(sql, relations)
+    def guard(self, edges: tuple[Edge, ...], shape: Shape) -> Text | None:
+        """Which edges are in doubt for a change and why, by their numbers."""
+        if (edges, shape) not in self._guards:
+            relations: dict[str, Relation] = {}
+            namer = self._namer(relations)
+            doubts = [self.compiled.doubts(edge, shape) for edge in edges]
+            query = guard_query(doubts, DIALECT, lambda plan: bind_scans(plan, frozenset(), namer))
+            text = None if query is None else Text(query.sql(dialect=DIALECT, pretty=self.pretty), relations)
+            self._guards[edges, shape] = text
+        return self._guards[edges, shape]
 
     def _merge(self, plan: Rewrite, columns: tuple[str, ...]) -> Text | None:
         """Made of viewkeep's own operators over stored values: nothing of the user's is computed in it."""

@@ -1,4 +1,4 @@
-"""Which foreign keys must not be relied on this time: one query for all of them."""
+"""Which foreign keys must not be relied on this time, and why: one query for all of them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,28 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from viewkeep.emit.select import select
+from viewkeep.incremental.foreign_keys import Doubts
 from viewkeep.plan.nodes import Node
+from viewkeep.plan.scalars import column
 
 
-def guard_sql(doubts: Sequence[Sequence[Node]], dialect: str, bind: Callable[[Node], Node] = lambda n: n) -> str | None:
-    """The numbers of the edges one of whose doubts has a row; None where there is nothing to doubt."""
+def guard_query(
+    doubts: Sequence[Doubts | None], dialect: str, bind: Callable[[Node], Node] = lambda n: n
+) -> exp.Query | None:
+    """The numbers of edges that have a doubt, and of their reason; None where there is nothing to doubt."""
     parts: list[exp.Query] = []
-    for number, plans in enumerate(doubts):
-        for plan in plans:
-            found = select(bind(plan), [(exp.Literal.number(1), "found")], dialect)
-            one = exp.select(exp.alias_(exp.Literal.number(number), "edge")).where(exp.Exists(this=found))
-            parts.append(one)
+    for edge, about in enumerate(doubts):
+        if about is None:
+            continue
+        reason = exp.Case()
+        for number, (id_, _) in enumerate(about.reasons):
+            found = exp.NEQ(this=column(id_), expression=exp.Literal.number(0))
+            reason = reason.when(found, exp.Literal.number(number))
+        outputs = [(exp.Literal.number(edge), "edge"), (reason, "reason")]
+        parts.append(exp.select("edge", "reason").from_(select(bind(about.plan), outputs, dialect).subquery("doubts")))
     if not parts:
         return None
     whole = parts[0]
     for part in parts[1:]:
         whole = exp.union(whole, part, distinct=False, copy=False)
-    return whole.sql(dialect=dialect)
+    return whole

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from viewkeep.catalog import TableName
 from viewkeep.emit.files import Compiled, Program, Programs, Text
+from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.nodes import State
 from viewkeep.strategy import names
 from viewkeep.strategy.files import CHANGE, TOUCHED
@@ -31,10 +32,15 @@ _COMMITTED = "one commit adds them, removes {}, and says how far the view now is
 
 
 class CompiledOnLake(Compiled, Protocol):
+    edges: tuple[Edge, ...]
+
     def every_change(self) -> Shape: ...
 
+    def every_change_guarded(self) -> Shape: ...
 
-def lake_program(compiled: CompiledOnLake) -> list[str]:
+
+def lake_program(compiled: CompiledOnLake, guarded: bool) -> list[str]:
+    """`guarded`: foreign keys are relied on where a query finds that they can be."""
     programs = Programs(compiled, PREFIX, pretty=True)
     contents = programs.contents()
     if compiled.query is None:
@@ -45,6 +51,13 @@ def lake_program(compiled: CompiledOnLake) -> list[str]:
         ),
         _statement(compiled, "read: what users see of the stored rows", programs.shown()),
     ]
+    if guarded:
+        every = compiled.every_change_guarded()
+        assert every.guard is not None
+        guard = programs.guard(compiled.edges, every)
+        assert guard is not None
+        why = f"refresh: foreign keys that must not be relied on this time; its rows are {every.guard} below"
+        return [*found, _statement(compiled, why, guard), *refresh_texts(compiled, programs.refresh(every))]
     every = compiled.every_change()
     if isinstance(compiled.layout, BagLayout) and compiled.monotone:
         found += refresh_texts(compiled, programs.refresh(Shape.of(every.changed, frozenset())))

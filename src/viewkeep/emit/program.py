@@ -14,14 +14,18 @@ from sqlglot import exp
 from viewkeep.catalog import Kind, Table, TableName
 from viewkeep.emit.capture import capture_sql
 from viewkeep.emit.files import DIALECT as ON_LAKE
+from viewkeep.emit.guard import guard_query
 from viewkeep.emit.lake import CompiledOnLake, lake_program
 from viewkeep.emit.select import identifier, table
 from viewkeep.emit.setup import setup_sql
-from viewkeep.emit.statements import out_of, program_sql
+from viewkeep.emit.statements import out_of, program_sql, temporary
+from viewkeep.errors import SqlError
 from viewkeep.plan.clock import NOW, THEN
 from viewkeep.strategy import names
 from viewkeep.strategy.program import Program, Stage, TakeOut
 from viewkeep.strategy.shape import Shape
+
+CLASSICAL, FOREIGN_KEY = STRATEGIES = ("classical", "foreign-key")
 
 
 class Compiled(CompiledOnLake, Protocol):
@@ -35,10 +39,14 @@ class Compiled(CompiledOnLake, Protocol):
     def timed(self) -> bool: ...
 
 
-def whole_program(compiled: Compiled, sources: Sequence[Table], dialect: str) -> list[str]:
-    """All statements, each under a comment that says what it is for."""
+def whole_program(compiled: Compiled, sources: Sequence[Table], dialect: str, strategy: str = CLASSICAL) -> list[str]:
+    """All statements, each under a comment that says what it is for.
+
+    With strategy 'foreign-key' the program has both ways in it and decides at each refresh: branches are left
+    out where a query over the changes finds that the foreign keys can be relied on."""
+    guarded = _relies(compiled, strategy)
     if dialect == ON_LAKE:
-        return lake_program(compiled)
+        return lake_program(compiled, guarded)
     text = None if compiled.query else compiled.text
     found = [f"-- setup: viewkeep's own schema and clock\n{s}" for s in _clock(dialect, compiled.timed)]
     setup = setup_sql(compiled.layout, dialect, text)
@@ -54,14 +62,49 @@ def whole_program(compiled: Compiled, sources: Sequence[Table], dialect: str) ->
     if compiled.query is None:
         program = compiled.full_program()
     else:
-        program = compiled.program(compiled.every_change())
+        program = compiled.program(compiled.every_change_guarded() if guarded else compiled.every_change())
         found += [_delta(source, dialect) for source in sources]
+        found += [_guard(compiled, dialect)] if guarded else []
     found += [f"-- refresh: {s.why}\n{s.sql}" for s in program_sql(program, dialect, alone=True)]
     if dialect == "postgres":
         found += [_drop(step.name) for step in program.steps if isinstance(step, Stage)]
         found += [_drop(out_of(step.view)) for step in program.steps if isinstance(step, TakeOut)]
+        found += [_drop(names.stage(compiled.view, "guard"))] if guarded else []
     logs = [table(names.log(s.name)).sql(dialect=dialect) for s in tables]
     return found + [f"-- refresh: the changes are consumed\nDELETE FROM {log}" for log in logs]
+
+
+def strategy_of(compiled: Compiled, asked: str | None, option: str | None) -> str:
+    """What the caller asks for, else what the view was made with, as far as it makes a difference."""
+    return asked or (FOREIGN_KEY if option == FOREIGN_KEY and compiled.edges else CLASSICAL)
+
+
+def _relies(compiled: Compiled, strategy: str) -> bool:
+    """Whether the program asks for foreign keys."""
+    if strategy not in STRATEGIES:
+        raise SqlError(
+            f"a program cannot be compiled with strategy {strategy!r}", hint=f"use one of: {', '.join(STRATEGIES)}"
+        )
+    if strategy == FOREIGN_KEY and not compiled.edges:
+        raise SqlError(
+            f"no join of view {str(compiled.view)!r} follows a foreign key",
+            hint="declare foreign keys: REFERENCES, or ALTER TABLE … ADD FOREIGN KEY …",
+        )
+    return strategy == FOREIGN_KEY
+
+
+def _guard(compiled: Compiled, dialect: str) -> str:
+    """A table with a row for each doubt about a foreign key that has come true."""
+    shape = compiled.every_change_guarded()
+    query = guard_query([compiled.doubts(edge, shape) for edge in compiled.edges], dialect)
+    assert query is not None
+    assert shape.guard is not None
+    lines = ["-- refresh: foreign keys that must not be relied on this time, by edge:"]
+    for number, edge in enumerate(compiled.edges):
+        lines.append(f"--   {number}  {edge.label}")
+        about = compiled.doubts(edge, shape)
+        lines += [f"--      reason {n}: {why}" for n, (_, why) in enumerate(about.reasons if about else ())]
+    return "\n".join([*lines, temporary(shape.guard, query, dialect).sql(dialect=dialect, pretty=True)])
 
 
 def _clock(dialect: str, timed: bool) -> list[str]:

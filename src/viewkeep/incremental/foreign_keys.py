@@ -8,7 +8,7 @@ For any R and S at all, whoever enforces what:
 
 so the left side is right exactly where no row of R points at a row that S lost, and none that was
 there before points at a row that S gained. A foreign key that is enforced makes both true unless a
-key was lost and gained again. One that was only declared is looked at: see `violations`.
+key was lost and gained again. One that was only declared is looked at: see `doubts`.
 
 A rooted component is a table and all those it reaches along foreign keys; by induction over the
 paths its delta is the root's delta joined with everything else in state *all*.
@@ -21,12 +21,24 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from viewkeep.catalog import Catalog
-from viewkeep.incremental.old import join_weighted, old
+from viewkeep.catalog import Catalog, Trust
 from viewkeep.incremental.scan import delta_scan
-from viewkeep.incremental.weighted import Context, Edge, Weighted, consolidate, keep, to_units
-from viewkeep.plan.nodes import Field, Filter, Join, JoinKind, Named, Node, Project, Scan, Union, walk
-from viewkeep.plan.rewrite import flatten_join
+from viewkeep.incremental.weighted import Context, Edge, Weighted, consolidate, keep
+from viewkeep.plan.nodes import (
+    Aggregate,
+    Field,
+    Filter,
+    Join,
+    JoinKind,
+    Named,
+    Node,
+    Project,
+    Repeat,
+    Scan,
+    Union,
+    walk,
+)
+from viewkeep.plan.rewrite import flatten_join, join_all
 from viewkeep.plan.scalars import Scalar, column, columns_of, integer
 
 
@@ -46,7 +58,7 @@ class Component:
 def edges_of(root: Node, catalog: Catalog) -> tuple[Edge, ...]:
     """All edges of a plan, join by join."""
     found: list[Edge] = []
-    for relations, predicates in _joins(root):
+    for relations, predicates in inner_joins(root):
         scans = [r for r in relations if isinstance(r, Scan)]
         equal = {frozenset((p.this.name, p.expression.name)) for p in predicates if _is_equality(p)}
         for child in scans:
@@ -56,7 +68,7 @@ def edges_of(root: Node, catalog: Catalog) -> tuple[Edge, ...]:
     return tuple(found)
 
 
-def _joins(node: Node) -> list[tuple[list[Node], list[Scalar]]]:
+def inner_joins(node: Node) -> list[tuple[list[Node], list[Scalar]]]:
     """The maximal inner joins of a plan, flattened."""
     found, inside = [], set[int]()
     for current in walk(node):
@@ -92,18 +104,19 @@ def _between(child: Scan, parent: Scan, equal: set[frozenset[str]], catalog: Cat
         joined = [(c, p) for c, p in pairs if c is not None and p is not None and frozenset((c, p)) in equal]
         if pairs and len(joined) == len(pairs):
             label = f"{child.table}({', '.join(key.columns)}) → {parent.table}({', '.join(pointed)})"
-            edge = Edge(_node_name(child), _node_name(parent), tuple(joined), parent.table.folded, key.enforced, label)
+            enforced = key.trust is not Trust.CHECKED
+            edge = Edge(node_name(child), node_name(parent), tuple(joined), parent.table.folded, enforced, label)
             found.append(edge)
     return found
 
 
-def _node_name(scan: Scan) -> str:
+def node_name(scan: Scan) -> str:
     return scan.columns[0][0].id
 
 
 def components(relations: Sequence[Node], edges: frozenset[Edge]) -> list[Component]:
     """The largest rooted component first, then the largest of what is left."""
-    number = _numbers(relations)
+    number = scan_numbers(relations)
     points: dict[int, set[int]] = {}
     for edge in edges:
         if edge.child in number and edge.parent in number:
@@ -124,36 +137,8 @@ def _reach(root: int, points: dict[int, set[int]], left: set[int]) -> list[int]:
     return found
 
 
-def draw_components(root: Node, edges: tuple[Edge, ...]) -> list[str]:
-    """The components of each join as indented lines, and how many branches they save."""
-    lines: list[str] = []
-    for relations, _ in _joins(root):
-        parts = components(relations, frozenset(edges))
-        if len(parts) == len(relations):
-            continue
-        lines.append(f"{len(relations)} tables, {len(parts)} branch{'es' if len(parts) > 1 else ''}:")
-        for part in parts:
-            lines += _draw(part.root, relations, edges, set(part.members), "  ")
-    return lines
-
-
-def _draw(at: int, relations: Sequence[Node], edges: tuple[Edge, ...], inside: set[int], margin: str) -> list[str]:
-    """A relation, and below it what it points at; each of the component once."""
-    here = relations[at]
-    inside.discard(at)
-    if not isinstance(here, Scan):
-        return [f"{margin}a subquery"]
-    lines, number = [f"{margin}{here.table}"], _numbers(relations)
-    for edge in edges:
-        target = number.get(edge.parent)
-        if edge.child == _node_name(here) and target in inside:
-            below = _draw(target, relations, edges, inside, margin + "    ")
-            lines += [f"{margin}└─ {edge.label}", *below[1:]]
-    return lines
-
-
-def _numbers(relations: Sequence[Node]) -> dict[str, int]:
-    return {_node_name(r): i for i, r in enumerate(relations) if isinstance(r, Scan)}
+def scan_numbers(relations: Sequence[Node]) -> dict[str, int]:
+    return {node_name(r): i for i, r in enumerate(relations) if isinstance(r, Scan)}
 
 
 # ---------------------------------------------------------------------- states and conditions
@@ -161,40 +146,87 @@ def all_rows(relation: Node, context: Context) -> Weighted:
     """What a table has and what it lost since: S[new] + lost(S)."""
     if not isinstance(relation, Scan) or relation.table.folded not in context.lost_rows:
         return Weighted(relation)
-    return Weighted(Union((relation, _moved(relation, context, exp.LT)), relation.fields))
+    return Weighted(Union((relation, _lost(relation, context)), relation.fields))
 
 
-def _moved(scan: Scan, context: Context, sign: type[exp.Expr]) -> Node:
-    """The rows that a table lost (<) or gained (>), net: in the columns that the plan reads."""
-    units = to_units(delta_scan(scan, context), context.fresh)
-    some = Filter(units.node, sign(this=units.weight_scalar, expression=integer(0)))
-    return Project(some, keep(scan.fields))
+def _lost(scan: Scan, context: Context) -> Node:
+    """The rows that a table lost, net: in the columns that the plan reads."""
+    total, summed = _net(scan, context)
+    gone = Filter(summed, exp.LT(this=column(total.id), expression=integer(0)))
+    if any(e.enforced and e.parent == node_name(scan) for e in context.edges):
+        return Project(gone, keep(scan.fields))  # it has a key, so each was there once
+    times = Field(context.fresh("times"), "BIGINT")
+    counted = Project(gone, (*keep(scan.fields), Named(times, exp.Neg(this=column(total.id)))))
+    return Repeat(counted, times.id)
 
 
-def violations(root: Node, edge: Edge, context: Context) -> list[Node]:
-    """Plans each of which has a row if the edge must not be relied on for these changes."""
-    for relations, predicates in _joins(root):
-        by_name = {_node_name(r): r for r in relations if isinstance(r, Scan)}
+def _net(scan: Scan, context: Context) -> tuple[Field, Node]:
+    """The changes of a table with the weights of equal rows summed up; also those whose weights come to 0."""
+    change, total = delta_scan(scan, context), Field(context.fresh("w"), "BIGINT")
+    return total, Aggregate(change.node, keep(change.payload), (Named(total, exp.Sum(this=change.weight_scalar)),))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Doubts:
+    """A plan that has a row if an edge must not be relied on for these changes; and why, by its columns: the
+    first that is not 0 tells."""
+
+    plan: Node
+    reasons: tuple[tuple[str, str], ...]
+
+
+def doubts(root: Node, edge: Edge, context: Context) -> Doubts | None:
+    """What speaks against relying on an edge for these changes; None if nothing can."""
+    for relations, predicates in inner_joins(root):
+        by_name = {node_name(r): r for r in relations if isinstance(r, Scan)}
         if edge.child in by_name and edge.parent in by_name:
             child, parent = by_name[edge.child], by_name[edge.parent]
-            lost, gained = (_moved(parent, context, sign) for sign in (exp.LT, exp.GT))
-            if edge.enforced:
-                return [_both(edge, lost, gained, context)] if parent.table.folded in context.lost_rows else []
-            here = {f.id for f in (*child.fields, *parent.fields)}
-            between = [p for p in predicates if columns_of(p) and columns_of(p) <= here]
-            found: list[Node] = []
-            if parent.table.folded in context.lost_rows:
-                found.append(join_weighted([Weighted(lost), Weighted(child)], between, context).node)
-            met = join_weighted([Weighted(gained), old(child, context)], between, context)
-            found.append(met.node if met.weight is None else consolidate(met, context.fresh).node)
-            return found
-    return []
+            if not edge.enforced:
+                here = {f.id for f in (*child.fields, *parent.fields)}
+                between = [p for p in predicates if columns_of(p) and columns_of(p) <= here]
+                return _pointing(child, parent, between, context)
+            return _again(edge, parent, context) if parent.table.folded in context.lost_rows else None
+    return None
 
 
-def _both(edge: Edge, lost: Node, gained: Node, context: Context) -> Node:
+def _pointing(child: Scan, parent: Scan, between: list[Scalar], context: Context) -> Doubts:
+    """How many rows point at what was lost; and how many of before at what was gained:
+
+        | R[old] ⋈ gained |  =  | R[new] ⋈ gained |  −  Σ weights of ΔR ⋈ gained
+
+    so a large R is read once, for a few keys, and nothing has to be subtracted row by row."""
+    moved = consolidate(delta_scan(parent, context), context.fresh)
+
+    def counted(rows: Weighted) -> Node:
+        weight, sign = column(moved.weight or ""), rows.weight
+        taken: Scalar = exp.Mul(this=column(sign), expression=exp.Neg(this=weight)) if sign else weight
+        gained = exp.Case().when(exp.GT(this=weight.copy(), expression=integer(0)), taken).else_(integer(0))
+        lost = exp.Case().when(exp.LT(this=weight.copy(), expression=integer(0)), integer(1)).else_(integer(0))
+        left, waited = (Field(context.fresh(name), "BIGINT") for name in ("left", "waited"))
+        joined = join_all([moved.node, rows.node], between)
+        return Project(joined, (Named(left, integer(0) if sign else lost), Named(waited, gained)))
+
+    parts = [counted(Weighted(child))]
+    if child.table.folded in context.changed:
+        parts.append(counted(delta_scan(child, context)))
+    left, waited = (Field(context.fresh(name), "BIGINT") for name in ("left", "waited"))
+    totals = tuple(Named(Field(context.fresh("total"), "BIGINT"), exp.Sum(this=column(f.id))) for f in (left, waited))
+    known = [exp.func("COALESCE", column(t.field.id), integer(0)) for t in totals]
+    some = exp.or_(*(exp.NEQ(this=k, expression=integer(0)) for k in known))
+    plan = Filter(Aggregate(Union(tuple(parts), (left, waited)), (), totals), some)
+    lost = f"rows of {child.table} point at what {parent.table} lost"
+    gained = f"rows that {child.table} had before point at what {parent.table} gained"
+    return Doubts(plan, ((totals[0].field.id, lost), (totals[1].field.id, gained)))
+
+
+def _again(edge: Edge, parent: Scan, context: Context) -> Doubts:
     """Keys that were lost and gained again."""
-    keys = [p for _, p in edge.pairs]
-    again = {f.id: context.fresh("again") for f in gained.fields}
-    other = Project(gained, tuple(Named(Field(again[f.id], f.type), column(f.id)) for f in gained.fields))
-    equal = exp.and_(*(exp.EQ(this=column(k), expression=column(again[k])) for k in keys))
-    return Join(lost, other, equal, JoinKind.SEMI)
+    total, summed = _net(parent, context)
+    keys = tuple(f for f in parent.fields if f.id in {p for _, p in edge.pairs})
+    low, high = (Field(context.fresh(name), "BIGINT") for name in ("low", "high"))
+    calls = (Named(low, exp.Min(this=column(total.id))), Named(high, exp.Max(this=column(total.id))))
+    both = exp.and_(
+        exp.LT(this=column(low.id), expression=integer(0)), exp.GT(this=column(high.id), expression=integer(0))
+    )
+    why = f"keys of {parent.table} went and came again"
+    return Doubts(Filter(Aggregate(summed, keep(keys), calls), both), ((high.id, why),))

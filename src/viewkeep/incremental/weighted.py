@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from viewkeep.catalog import TableName
 from viewkeep.plan.clock import is_timed
 from viewkeep.plan.nodes import Aggregate, Field, Filter, Fresh, Named, Node, Project, Repeat, Union, sources
 from viewkeep.plan.scalars import Scalar, column, integer
@@ -65,6 +66,9 @@ class Context:
     """Folded names of the changed tables that lost rows; only asked where there are edges."""
     time_moved: bool = False
     """Whether filters on the current time let other rows pass than before."""
+    guard: TableName | None = None
+    """For a program that decides while it runs: a table with a row for each doubt about the edges that has
+    come true. They hold where it is empty. Without it they are known to hold."""
 
     def touches(self, node: Node) -> bool:
         changed = any(name.folded in self.changed for name in sources(node))

@@ -6,13 +6,14 @@ compiled once for as long as the database is open.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from viewkeep.catalog import Catalog, TableName
+from viewkeep.emit.guard import guard_query
 from viewkeep.emit.statements import AVERAGE_DECIMALS, Statement, program_sql
 from viewkeep.errors import UnsupportedError
-from viewkeep.incremental.foreign_keys import edges_of, violations
+from viewkeep.incremental.foreign_keys import Doubts, doubts, edges_of
 from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.clock import is_timed
 from viewkeep.plan.nodes import (
@@ -32,8 +33,10 @@ from viewkeep.plan.nodes import (
 from viewkeep.sql.build import build_query
 from viewkeep.strategy import names
 from viewkeep.strategy.bag import refresh_bag
+from viewkeep.strategy.choose import FOREIGN_KEY, MATERIALIZED
 from viewkeep.strategy.grouped import refresh_groups
 from viewkeep.strategy.layout import BagLayout, GroupLayout, layout_of
+from viewkeep.strategy.materialized import Part, with_parts
 from viewkeep.strategy.methods import anew
 from viewkeep.strategy.program import Program
 from viewkeep.strategy.recompute import recompute
@@ -61,12 +64,16 @@ class CompiledView:
     """Joins along foreign keys."""
     _programs: dict[Shape, Program] = field(default_factory=dict)
     _full: Program | None = None
+    _doubts: dict[tuple[Edge, Shape], Doubts | None] = field(default_factory=dict)
+    _guards: dict[tuple[tuple[Edge, ...], Shape, str], str | None] = field(default_factory=dict)
     _statements: dict[tuple[int, str], list[Statement]] = field(default_factory=dict)
 
     def forget_programs(self) -> None:
         """What was compiled before `time_travel` or `keeps_changes` were set."""
         self._programs.clear()
         self._statements.clear()
+        self._doubts.clear()
+        self._guards.clear()
         self._full = None
 
     @property
@@ -94,6 +101,11 @@ class CompiledView:
         every = frozenset(s.folded for s in self.sources)
         return Shape(every, every, time_moved=self.timed)
 
+    def every_change_guarded(self) -> Shape:
+        """The same for a program that asks itself whether foreign keys can be relied on."""
+        every = self.every_change()
+        return replace(every, edges=frozenset(self.edges), guard=names.stage(self.view, "guard"))
+
     def program(self, shape: Shape) -> Program:
         if shape not in self._programs:
             context, appended = shape.context(self.fresh, self.time_travel), shape.append_only and self.monotone
@@ -109,21 +121,42 @@ class CompiledView:
         strategy: str,
         changed: frozenset[str],
         lost_rows: frozenset[str],
-        violated: Callable[[list[Edge], Shape], set[int]],
-    ) -> tuple[Shape, list[str]]:
-        """The shape of a change, and the foreign keys that cannot be relied on for it.
+        violated: Callable[[tuple[Edge, ...], Shape], Iterable[tuple[int, int]]],
+    ) -> tuple[Shape, dict[str, str]]:
+        """The shape of a change, and the foreign keys that cannot be relied on for it, with the reason.
 
-        `violated` asks the engine which of some edges have a doubt that comes true, by their number."""
-        asked = [e for e in self.edges if e.parent_table in changed] if strategy in ("auto", "foreign-key") else []
-        broken = violated(asked, Shape(changed, lost_rows, frozenset(asked), self.timed)) if asked else set()
+        `violated` asks the engine which of some edges are in doubt, and why: by their number and that of the reason."""
+        relied = self.edges if strategy in ("auto", FOREIGN_KEY, MATERIALIZED) else ()
+        asked = tuple(e for e in relied if e.parent_table in changed)
+        every = Shape(changed, lost_rows, frozenset(asked), self.timed)
+        found = sorted(violated(asked, every)) if asked else []
+        broken = {edge: self._why(asked[edge], reason, every) for edge, reason in found}
         kept = [e for i, e in enumerate(asked) if i not in broken]
-        if strategy == "foreign-key":  # what points at an unchanged table holds anyway
+        if strategy in (FOREIGN_KEY, MATERIALIZED):  # what points at an unchanged table holds anyway
             kept += [e for e in self.edges if e.parent_table not in changed]
-        return Shape.of(changed, lost_rows, frozenset(kept), self.timed), [asked[i].label for i in sorted(broken)]
+        return Shape.of(changed, lost_rows, frozenset(kept), self.timed), {
+            asked[i].label: why for i, why in broken.items()
+        }
 
-    def doubts(self, edge: Edge, shape: Shape) -> list[Node]:
-        """Plans each of which has a row if an edge must not be relied on for a change."""
-        return [simplify(n) for n in violations(self.core, edge, shape.context(self.fresh, self.time_travel))]
+    def doubts(self, edge: Edge, shape: Shape) -> Doubts | None:
+        """What speaks against relying on an edge for a change."""
+        if (edge, shape) not in self._doubts:
+            found = doubts(self.core, edge, shape.context(self.fresh, self.time_travel))
+            self._doubts[edge, shape] = found and Doubts(simplify(found.plan), found.reasons)
+        return self._doubts[edge, shape]
+
+    def _why(self, edge: Edge, reason: int, shape: Shape) -> str:
+        found = self.doubts(edge, shape)
+        assert found is not None
+        return found.reasons[reason][1]
+
+    def guard(self, edges: tuple[Edge, ...], shape: Shape, dialect: str) -> str | None:
+        """The query for the numbers of the edges in doubt and of the reasons, if there is anything to doubt."""
+        key = (edges, shape, dialect)
+        if key not in self._guards:
+            query = guard_query([self.doubts(e, shape) for e in edges], dialect)
+            self._guards[key] = None if query is None else query.sql(dialect=dialect)
+        return self._guards[key]
 
     def full_program(self, logged: bool = True) -> Program:
         text = None if self.query else self.text
@@ -157,13 +190,20 @@ def _inserts_stay_inserts(node: Node) -> bool:
 
 
 def compile_view(
-    view: TableName, text: str, catalog: Catalog, dialect: str, output: tuple[str, ...] = ()
+    view: TableName,
+    text: str,
+    catalog: Catalog,
+    dialect: str,
+    output: tuple[str, ...] = (),
+    parts: Sequence[Part] = (),
 ) -> CompiledView:
     """Compile a view that has an incremental form; UnsupportedError says why another has none.
 
-    `output`: the column names as the engine gives them, where it was asked.
+    `output`: the column names as the engine gives them, where it was asked. `parts`: views that it reads in
+    place of some of its tables.
     """
     query = build_query(text, catalog, dialect)
+    query = Query(with_parts(query.root, parts), query.names)
     if output and len(output) != len(query.names):
         raise UnsupportedError(f"the engine gives {len(output)} columns where {len(query.names)} were understood")
     if output:

@@ -17,10 +17,12 @@ from sqlglot import exp
 
 from viewkeep.catalog import Catalog, ForeignKey, Key, Kind, Table, TableName
 from viewkeep.errors import CatalogError, RefreshError, ViewkeepError, nearest
+from viewkeep.incremental.foreign_keys import edges_of
 from viewkeep.runtime.clock import Clock, wall_clock
 from viewkeep.runtime.compiled import CompiledView, compile_view, opaque_view
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import RefreshReport, VerifyReport
+from viewkeep.runtime.view_keys import ViewKeys
 from viewkeep.sql.parse import Statement
 from viewkeep.strategy import names
 
@@ -46,6 +48,7 @@ class Database(ABC):
         self.clock: Clock = wall_clock
         self._catalog: Catalog | None = None
         self._compiled: dict[str, CompiledView] = {}
+        self.view_keys = ViewKeys(self)
 
     # ------------------------------------------------------------------ what there is
     @abstractmethod
@@ -60,9 +63,10 @@ class Database(ABC):
         if self._catalog is None:
             found, tables = self.read_catalog(), []
             for table in found.tables.values():
-                if table.name.schema == names.SCHEMA or table.name.name.startswith(names.RESERVED):
-                    continue
                 is_view = table.name.folded in self.views
+                own = table.name.schema == names.SCHEMA or table.name.name.startswith(names.RESERVED)
+                if own and not is_view:
+                    continue
                 tables.append(Table(table.name, table.columns, Kind.MATERIALIZED) if is_view else table)
             self._catalog = Catalog.of(tables, found.default_schema)
         return self._catalog
@@ -71,6 +75,7 @@ class Database(ABC):
         """The schema may have changed: look again, compile again."""
         self._catalog = None
         self._compiled.clear()
+        self.view_keys.forget()
 
     def reload_views(self) -> None:
         self.views = self.read_views()
@@ -116,11 +121,16 @@ class Database(ABC):
                 found = opaque_view(record.name, record.query, record.output, record.sources, record.not_incremental)
             else:
                 known = Catalog.of(record.tables, self.catalog().default_schema)
-                found = compile_view(record.name, record.query, known, self.dialect, record.output)
+                found = compile_view(record.name, record.query, known, self.dialect, record.output, record.parts)
+                found.edges = edges_of(found.core, self.view_keys.with_foreign_keys(record.tables))
             found.time_travel, found.keeps_changes = self.time_travel, record.keeps_changes
             found.forget_programs()
             self._compiled[folded] = found
         return self._compiled[folded]
+
+    def part_name(self, view: TableName, number: int) -> TableName:
+        """A name for a view that is kept for the sake of another."""
+        return TableName(f"sub_{view.name}_{number}", names.SCHEMA)
 
     def _check_plain_views(self, record: ViewRecord) -> None:
         for name, text in record.expanded.items():

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from viewkeep.catalog import Kind, Table, TableName
 from viewkeep.errors import CatalogError, EngineError, NondeterministicError, PolicyError, SqlError, UnsupportedError
+from viewkeep.incremental.foreign_keys import edges_of
 from viewkeep.runtime.compiled import CompiledView, compile_view, opaque_view
 from viewkeep.runtime.database import Database
 from viewkeep.runtime.records import ViewRecord
@@ -15,24 +16,31 @@ from viewkeep.sql.parse import Statement, parse_one, to_dialect
 from viewkeep.sql.references import asks_for_time, sources_of, tables_of
 from viewkeep.sql.statements import CreateView, DropView, table_name
 from viewkeep.strategy import names
+from viewkeep.strategy.materialized import Part
 from viewkeep.strategy.methods import recomputed
 
 
-def plan_view(db: Database, create: CreateView, dialect: str) -> tuple[ViewRecord, CompiledView]:
-    """Everything that can be known, and refused, before anything is made."""
+def plan_view(
+    db: Database, create: CreateView, dialect: str, parts: Sequence[Part] = (), part_tables: Sequence[Table] = ()
+) -> tuple[ViewRecord, CompiledView]:
+    """Everything that can be known, and refused, before anything is made.
+
+    `parts`: views that it reads in place of some of its tables; `part_tables`: the same as tables."""
     catalog = db.catalog()
+    for table in part_tables:
+        catalog = catalog.with_table(table)
     if not isinstance(tree := parse_one(create.query, dialect), exp.Query):
         raise SqlError(f"a view needs a query, not {tree.key.upper()}", hint="write SELECT …")
     db.refuse_unreadable(tree)
     reads = sources_of(create.query, catalog, dialect)
-    named = tables_of(create.query, catalog, dialect)
+    named = (*tables_of(create.query, catalog, dialect), *part_tables)
     _check_names(create.name, named)
     text, reason = to_dialect(create.query.strip(), dialect, db.dialect), None
     try:
         # The user's own text is planned first, so that positions in errors are the user's.
         compile_view(create.name, create.query, catalog, dialect)
         output, types = _output(db, text)
-        compiled = compile_view(create.name, text, catalog, db.dialect, output)
+        compiled = compile_view(create.name, text, catalog, db.dialect, output, parts)
         compiled.full_statements(db.dialect)  # what the dialect has no words for is known now
     except (UnsupportedError, SqlError) as error:
         reason = error.fact + (f" ({error.position})" if error.position else "")
@@ -46,6 +54,8 @@ def plan_view(db: Database, create: CreateView, dialect: str) -> tuple[ViewRecor
         _refuse_recompute(create, reason)
         output, types = _output(db, text)
         compiled = opaque_view(create.name, text, output, reads, reason)
+    if compiled.query is not None:
+        compiled.edges = edges_of(compiled.core, db.view_keys.with_foreign_keys(named))
     _refuse_operators(create, compiled)
     for source in compiled.sources:
         if source.folded in db.views and not db.views[source.folded].keeps_changes:
@@ -64,6 +74,7 @@ def plan_view(db: Database, create: CreateView, dialect: str) -> tuple[ViewRecor
         plain,
         named,
         types=types,
+        parts=tuple(parts),
         zone=db.zone() if compiled.timed else None,
     )
     return record, compiled
@@ -124,31 +135,40 @@ def _output(db: Database, text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return found, types
 
 
-def create_view(db: Database, create: CreateView, dialect: str) -> None:
+def may_create(db: Database, create: CreateView) -> bool:
+    """Whether a view is to be made: False if it is there already, and that is fine."""
     db.forget_schema()
     existing = db.catalog().find(create.name)
     if existing is not None:
         is_view = existing.kind is Kind.MATERIALIZED
         if is_view and create.if_not_exists:
-            return
+            return False
         if not (is_view and create.replace):
             raise CatalogError(
                 f"{existing.kind.value} {str(create.name)!r} exists already",
                 hint="use CREATE OR REPLACE MATERIALIZED VIEW" if is_view else "choose another name",
             )
+        _check_own(db, existing.name)
         _check_not_read(db, existing.name)
-    record, compiled = plan_view(db, create, dialect)
-    db.create(record, compiled, db.record(create.name) if existing is not None else None)
-    db.reload_views()
+    return True
 
 
-def drop_view(db: Database, drop: DropView) -> None:
+def to_drop(db: Database, drop: DropView) -> ViewRecord | None:
+    """The view that is to be dropped, if it is there and nobody reads it."""
     if drop.name.folded not in db.views and drop.if_exists:
-        return
+        return None
     record = db.record(drop.name)
+    _check_own(db, record.name)
     _check_not_read(db, record.name)
-    db.drop(record)
-    db.reload_views()
+    return record
+
+
+def _check_own(db: Database, view: TableName) -> None:
+    owner = db.views[view.folded].owner
+    if owner is not None:
+        raise CatalogError(
+            f"view {str(view)!r} is kept for the sake of {str(owner)!r}", hint=f"DROP MATERIALIZED VIEW {owner}"
+        )
 
 
 def _check_not_read(db: Database, view: TableName) -> None:
@@ -193,4 +213,5 @@ def _check_unread(db: Database, verb: str, target: TableName) -> None:
 
 
 def _listed(views: Sequence[ViewRecord]) -> str:
-    return ("view " if len(views) == 1 else "views ") + ", ".join(repr(str(v.name)) for v in views)
+    found = dict.fromkeys(repr(str(v.owner or v.name)) for v in views)
+    return ("view " if len(found) == 1 else "views ") + ", ".join(found)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from viewkeep.incremental.foreign_keys import draw_components
+from collections.abc import Sequence
+
+from viewkeep.errors import SqlError
 from viewkeep.plan.printer import show
 from viewkeep.runtime.compiled import CompiledView
 from viewkeep.runtime.reports import RefreshReport
+from viewkeep.strategy.graph import FORMATS, as_dot, as_mermaid, as_text, graphs_of
 from viewkeep.strategy.layout import BagLayout
 from viewkeep.strategy.methods import method_of
 from viewkeep.strategy.program import Append, MergeAdd, Program, Stage
 
 
-def explain_compiled(compiled: CompiledView, options: dict[str, str], last: RefreshReport | None) -> str:
+def explain_compiled(
+    compiled: CompiledView,
+    options: dict[str, str],
+    last: RefreshReport | None,
+    parts: Sequence[CompiledView] = (),
+) -> str:
     chosen = {"policy": "auto", "refresh": "manual", **options}
     lines = [f"view {compiled.view} ({', '.join(f'{option} {value}' for option, value in chosen.items())})"]
     lines.append(f"reads {', '.join(str(s) for s in compiled.sources) or 'no table'}")
@@ -25,13 +33,34 @@ def explain_compiled(compiled: CompiledView, options: dict[str, str], last: Refr
         program = compiled.program(compiled.every_change())
         if compiled.edges:
             lines += ["", "foreign keys, each relied on where the changes allow it:"]
-            lines += [f"  {line}" for line in draw_components(compiled.core, compiled.edges)]
+            for graph in graphs_of(compiled.core, compiled.edges):
+                lines += [f"  {line}" for line in as_text(graph)]
+        if parts:
+            lines += ["", "sub-trees of foreign keys that are kept as views of their own, refreshed before this one:"]
+            lines += [f"  {part.view} = {' ⋈ '.join(map(str, part.sources))}" for part in parts]
         lines += ["", "delta plan, if every source changed:", _indent(_delta(program))]
     if last is not None:
         lines += ["", f"last refresh: {last.strategy}; {last.reason}"]
         lines.append(f"  expected to read {last.predicted_rows:,} source rows, consumed {last.changed_rows:,} changes")
+        for key, why in last.dropped.items():
+            lines.append(f"  without {key}: {why}")
         lines.append(f"  +{last.rows_inserted:,} −{last.rows_deleted:,} rows in {last.seconds * 1000:.1f} ms")
     return "\n".join(lines)
+
+
+def draw_graph(compiled: CompiledView, last: RefreshReport | None, form: str) -> str:
+    """The foreign keys of a view as a picture: for Graphviz or Mermaid, or as text."""
+    graphs, removed = graphs_of(compiled.core, compiled.edges), last.dropped if last else {}
+    match form:
+        case "dot":
+            return as_dot(graphs, removed)
+        case "mermaid":
+            return as_mermaid(graphs, removed)
+        case "text":
+            lines = [line for graph in graphs for line in as_text(graph)]
+            return "\n".join(lines or ["no join of this view follows a foreign key"])
+        case _:
+            raise SqlError(f"a graph cannot be drawn as {form!r}", hint=f"use one of: {', '.join(FORMATS)}")
 
 
 def _storage(compiled: CompiledView) -> str:

@@ -10,16 +10,17 @@ from typing import Any, overload
 import pyarrow as pa
 from sqlglot import exp
 
-from viewkeep.emit.program import whole_program
+from viewkeep.emit.program import strategy_of, whole_program
 from viewkeep.errors import SqlError
 from viewkeep.runtime.clock import Clock
 from viewkeep.runtime.database import Database, Since
-from viewkeep.runtime.definitions import create_view, drop_view, guard, plan_view
-from viewkeep.runtime.explain import explain_compiled
+from viewkeep.runtime.definitions import guard, plan_view
+from viewkeep.runtime.explain import draw_graph, explain_compiled
 from viewkeep.runtime.keys import declare_foreign_key, declare_key
+from viewkeep.runtime.parts import create_view, drop_view, parts_of
 from viewkeep.runtime.pipeline import refresh_views
 from viewkeep.runtime.records import ViewRecord
-from viewkeep.runtime.reports import RefreshReport, VerifyReport, ViewStatus
+from viewkeep.runtime.reports import KeyCheck, RefreshReport, VerifyReport, ViewStatus
 from viewkeep.runtime.status import view_status
 from viewkeep.sql.parse import Statement, check_dialect, parse_one, split, to_dialect
 from viewkeep.sql.references import named_in
@@ -55,7 +56,8 @@ class Keeper:
         """Run statements: viewkeep's own and any of the engine's.
 
         The last one's result: a pyarrow.Table for a query, a report for REFRESH, text for EXPLAIN
-        MATERIALIZED VIEW, None otherwise. `dialect`: what the text is written in, if not the engine's.
+        MATERIALIZED VIEW, what was found for a foreign key, None otherwise.
+        `dialect`: what the text is written in, if not the engine's.
         """
         written, result = check_dialect(dialect or self.dialect), None
         with self._lock:
@@ -78,7 +80,9 @@ class Keeper:
                 record, compiled = plan_view(self._db, explain.create, dialect)
                 return explain_compiled(compiled, record.options, None)
             case DeclareForeignKey() as key:
-                self.declare_foreign_key(str(key.child), key.columns, str(key.parent), key.parent_columns)
+                return self.declare_foreign_key(
+                    str(key.child), key.columns, str(key.parent), key.parent_columns, key.trust
+                )
             case None:
                 return self._pass(statement, dialect)
         return None
@@ -161,25 +165,48 @@ class Keeper:
             declare_key(self._db, table, columns)
 
     def declare_foreign_key(
-        self, table: str, columns: Sequence[str], parent: str, parent_columns: Sequence[str] = ()
-    ) -> None:
-        """Say that each row points at one row of `parent`. Without columns: the parent's key."""
+        self,
+        table: str,
+        columns: Sequence[str],
+        parent: str,
+        parent_columns: Sequence[str] = (),
+        trust: str = "checked",
+    ) -> KeyCheck:
+        """Say that each row points at one row of `parent`. Without columns: the parent's key.
+
+        `trust`: 'checked' looks at the rows now and before each refresh; views are right whatever is found.
+        'enforced' takes your word that somebody enforces it: nothing but the changes is looked at, and views
+        are wrong if it does not hold (`verify` tells). A key that is declared again is trusted as said last.
+        """
         with self._lock:
-            declare_foreign_key(self._db, table, columns, parent, parent_columns)
+            return declare_foreign_key(self._db, table, columns, parent, parent_columns, trust)
 
     # ------------------------------------------------------------------ asking
-    def explain(self, view: str) -> str:
-        """The plan, what is incremental and what is not, and what the last refresh chose and why."""
+    def explain(self, view: str, graph: str | None = None) -> str:
+        """The plan, what is incremental and what is not, and what the last refresh chose and why.
+
+        `graph`: only the foreign keys that its joins follow, as "text", "dot" (Graphviz) or "mermaid".
+        """
         with self._lock:
             record = self._db.record(view)
-            return explain_compiled(self._db.compiled(record), record.options, self._db.history(record)[-1])
+            compiled, last = self._db.compiled(record), self._db.history(record)[-1]
+            if graph:
+                return draw_graph(compiled, last, graph)
+            parts = [self._db.compiled(part) for part in parts_of(self._db, record)]
+            return explain_compiled(compiled, record.options, last, parts)
 
-    def compile(self, view: str, dialect: str | None = None) -> list[str]:
-        """The whole maintenance program of a view as SQL statements."""
+    def compile(self, view: str, dialect: str | None = None, strategy: str | None = None) -> list[str]:
+        """The whole maintenance program of a view as SQL statements.
+
+        `strategy`: 'classical', or 'foreign-key' for a program that leaves out branches of joins wherever it
+        finds, at each refresh, that foreign keys can be relied on. Without it, as the view was made.
+        """
         with self._lock:
-            compiled, catalog = self._db.compiled(self._db.record(view)), self._db.catalog()
+            record, catalog = self._db.record(view), self._db.catalog()
+            compiled = self._db.compiled(record)
             tables = [catalog.get(s) for s in compiled.sources]
-            return whole_program(compiled, tables, check_dialect(dialect or self.dialect))
+            wanted = strategy_of(compiled, strategy, record.strategy)
+            return whole_program(compiled, tables, check_dialect(dialect or self.dialect), wanted)
 
     def verify(self, view: str) -> VerifyReport:
         """Compare a view with its query, as bags, in both directions, at the versions it has consumed."""
@@ -204,7 +231,7 @@ class Keeper:
         """One entry a view: options, version, how many source rows wait."""
         with self._lock:
             invalid = self._db.invalid_sources()
-            return [view_status(self._db, v, invalid) for v in self._db.views.values()]
+            return [view_status(self._db, v, invalid) for v in self._db.views.values() if v.owner is None]
 
     def close(self) -> None:
         self._db.close()

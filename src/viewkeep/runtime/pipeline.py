@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from viewkeep.catalog import TableName
 from viewkeep.errors import RefreshError
 from viewkeep.runtime.database import Database, NotAsThought, why_invalid
+from viewkeep.runtime.parts import parts_of, without_parts
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import RefreshReport
 
@@ -15,7 +16,7 @@ def refresh_views(db: Database, wanted: Sequence[TableName] | None, full: bool =
     """Refresh views after the views they read, all of them if None; the wanted ones are recomputed if `full`."""
     for _ in range(10):
         try:
-            return _refresh(db, wanted, full)
+            return without_parts(db, _refresh(db, wanted, full))
         except NotAsThought as surprise:
             # Another connection made or dropped a view, or a table lost its triggers: look anew, then go on.
             if not surprise.own:
@@ -46,7 +47,8 @@ def _refresh(db: Database, wanted: Sequence[TableName] | None, full: bool) -> li
         broken[folded] = f"view {str(record.name)!r} is invalid: {reason}"
         skipped.append(RefreshReport(str(record.name), "invalid", reason))
         del order[folded]
-    recomputed = frozenset(r.name.folded for r in records) if full else frozenset[str]()
+    parts = [part for record in records for part in parts_of(db, record)]
+    recomputed = frozenset(r.name.folded for r in (*records, *parts)) if full else frozenset[str]()
     return [*skipped, *db.refresh(list(order.values()), recomputed)]
 
 

@@ -6,7 +6,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from viewkeep.catalog import Column, ForeignKey, Key, Kind, Table, TableName
+from viewkeep.catalog import Column, ForeignKey, Key, Kind, Table, TableName, Trust
+from viewkeep.strategy.materialized import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,10 @@ class ViewRecord:
     """The version it was created at: changes before are not known."""
     types: tuple[str, ...] = ()
     """Of the output columns, where the engine's own types do not follow from the stored ones."""
+    owner: TableName | None = None
+    """The view for whose sake this one is kept; users do not know of it."""
+    parts: tuple[Part, ...] = ()
+    """Views that it reads in place of some of its tables."""
     zone: str | None = None
     """The time zone of the session it was made in, where its rows depend on the current time."""
 
@@ -55,6 +60,8 @@ class ViewRecord:
 def to_json(record: ViewRecord) -> str:
     data = {**asdict(record), "name": str(record.name), "sources": [str(s) for s in record.sources]}
     data["tables"] = [_table_to_json(t) for t in record.tables]
+    data["owner"] = str(record.owner) if record.owner else None
+    data["parts"] = [{**asdict(p), "view": str(p.view)} for p in record.parts]
     return json.dumps(data)
 
 
@@ -68,8 +75,15 @@ def from_json(text: str) -> ViewRecord:
             "output": tuple(data["output"]),
             "tables": tuple(_table_from_json(t) for t in data["tables"]),
             "types": tuple(data.get("types", ())),
+            "owner": TableName.parse(data["owner"]) if data.get("owner") else None,
+            "parts": tuple(map(_part_from_json, data.get("parts", ()))),
         }
     )
+
+
+def _part_from_json(data: dict[str, Any]) -> Part:
+    pairs = tuple((a, b) for a, b in data["pairs"])
+    return Part(TableName.parse(data["view"]), tuple(data["members"]), pairs)
 
 
 def _table_to_json(table: Table) -> dict[str, Any]:
@@ -78,7 +92,7 @@ def _table_to_json(table: Table) -> dict[str, Any]:
         "columns": [asdict(c) for c in table.columns],
         "kind": table.kind.value,
         "keys": [asdict(k) for k in table.keys],
-        "foreign_keys": [{**asdict(f), "parent": str(f.parent)} for f in table.foreign_keys],
+        "foreign_keys": [foreign_key_to_json(f) for f in table.foreign_keys],
         "definition": table.definition,
     }
 
@@ -89,9 +103,19 @@ def _table_from_json(data: dict[str, Any]) -> Table:
         tuple(Column(**c) for c in data["columns"]),
         Kind(data["kind"]),
         tuple(Key(tuple(k["columns"]), k["enforced"]) for k in data["keys"]),
-        tuple(
-            ForeignKey(tuple(f["columns"]), TableName.parse(f["parent"]), tuple(f["parent_columns"]), f["enforced"])
-            for f in data.get("foreign_keys", ())
-        ),
+        tuple(map(foreign_key_from_json, data.get("foreign_keys", ()))),
         data["definition"],
+    )
+
+
+def foreign_key_to_json(key: ForeignKey) -> dict[str, Any]:
+    return {**asdict(key), "parent": str(key.parent), "trust": key.trust.value}
+
+
+def foreign_key_from_json(data: dict[str, Any]) -> ForeignKey:
+    return ForeignKey(
+        tuple(data["columns"]),
+        TableName.parse(data["parent"]),
+        tuple(data["parent_columns"]),
+        Trust(data.get("trust", Trust.CHECKED.value)),
     )

@@ -34,6 +34,8 @@ class RefreshReport:
     jobs: int = 0
     """Spark jobs launched; 0 on other engines."""
     at: datetime | None = None
+    dropped: dict[str, str] = field(default_factory=dict)
+    """Foreign keys that this refresh could not rely on, with the reason."""
 
     def __str__(self) -> str:
         return (
@@ -66,13 +68,46 @@ class VerifyReport:
     extra_count: int
     versions: dict[str, int]
     keys: tuple[str, ...] = ()
-    """Declared keys that do not hold, in words."""
+    """Declared keys that are trusted and do not hold, in words."""
+    notes: tuple[str, ...] = ()
+    """Foreign keys that do not hold and are checked at each refresh: the view is right all the same."""
 
     def __str__(self) -> str:
-        if self.equal and not self.keys:
-            return f"{self.view}: equal to its query"
-        parts = [] if self.equal else [f"{self.missing_count} rows missing, {self.extra_count} rows too many"]
-        return f"{self.view}: " + "; ".join([*parts, *self.keys])
+        parts = ["equal to its query"] if self.equal and not self.keys else []
+        if not self.equal:
+            parts.append(f"{self.missing_count} rows missing, {self.extra_count} rows too many")
+        return f"{self.view}: " + "; ".join([*parts, *self.keys, *self.notes])
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCheck:
+    """What was found when a foreign key was looked at."""
+
+    key: str
+    """As it is written: table(columns) → parent(columns)."""
+    trust: str
+    """"checked", "enforced", or "engine" for the database's own."""
+    orphans: int | None = None
+    """Rows that point at nothing; None where nobody looked."""
+    duplicates: int | None = None
+    """Keys that more than one row of the parent has."""
+
+    @property
+    def holds(self) -> bool:
+        return not self.orphans and not self.duplicates
+
+    def __str__(self) -> str:
+        if self.orphans is None:
+            return f"foreign key {self.key}: trusted, not looked at"
+        if self.holds:
+            return f"foreign key {self.key} holds"
+        found = []
+        if self.orphans:
+            found.append("1 row points at nothing" if self.orphans == 1 else f"{self.orphans:,} rows point at nothing")
+        if self.duplicates:
+            several = "1 key is" if self.duplicates == 1 else f"{self.duplicates:,} keys are"
+            found.append(f"{several} there more than once")
+        return f"foreign key {self.key} does not hold: {' and '.join(found)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,14 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from viewkeep.catalog import TYPE_SPELLING, Catalog, Column, ForeignKey, Key, Kind, Table
+from viewkeep.catalog import TYPE_SPELLING, Catalog, Column, ForeignKey, Key, Kind, Table, Trust
 from viewkeep.errors import SqlError
 from viewkeep.sql.build import build_query
 from viewkeep.sql.parse import parse_one, position_of, split
-from viewkeep.sql.statements import table_name
+from viewkeep.sql.statements import DeclareForeignKey, recognise, table_name
+
+_NOT_ENFORCING = frozenset({"spark"})
+"""Dialects of engines that keep foreign keys and enforce none."""
 
 
 def read_schema(text: str, dialect: str) -> Catalog:
@@ -35,13 +38,25 @@ def read_schema(text: str, dialect: str) -> Catalog:
             fields = zip(query.names, query.root.fields, strict=True)
             columns = tuple(Column(n, f.type) for n, f in fields)
             catalog = catalog.with_table(Table(table_name(target), columns, Kind.PLAIN_VIEW, definition=definition))
+        elif isinstance(declared := recognise(statement, dialect), DeclareForeignKey):
+            catalog = catalog.with_constraints(declared.child, [], [_foreign_key(declared, catalog)])
         else:
             raise SqlError(
-                "a schema holds CREATE TABLE and CREATE VIEW statements only",
+                "a schema holds CREATE TABLE, CREATE VIEW and ALTER TABLE … ADD FOREIGN KEY statements only",
                 position_of(tree),
                 "move the rest elsewhere",
             )
     return catalog
+
+
+def _foreign_key(declared: DeclareForeignKey, catalog: Catalog) -> ForeignKey:
+    child, parent = catalog.get(declared.child), catalog.get(declared.parent)
+    return ForeignKey(
+        tuple(child.column(c).name for c in declared.columns),
+        parent.name,
+        tuple(parent.column(c).name for c in declared.parent_columns),
+        Trust(declared.trust),
+    )
 
 
 def table_of(schema: exp.Schema, dialect: str) -> Table:
@@ -61,16 +76,16 @@ def table_of(schema: exp.Schema, dialect: str) -> Table:
                 columns.append(Column(item.name, type_, nullable=not (primary or required)))
                 if primary or any(isinstance(k, exp.UniqueColumnConstraint) for k in kinds):
                     keys.append(Key((item.name,)))
-                foreign += [_reference((item.name,), k) for k in kinds if isinstance(k, exp.Reference)]
+                foreign += [_reference((item.name,), k, dialect) for k in kinds if isinstance(k, exp.Reference)]
             case _:
-                _constraint(item, keys, foreign)
+                _constraint(item, keys, foreign, dialect)
     primary_key = schema.find(exp.PrimaryKey)
     never_null = {c.name.lower() for c in primary_key.expressions} if primary_key else set()
     columns = [replace(c, nullable=c.nullable and c.name.lower() not in never_null) for c in columns]
     return Table(table_name(schema.this), tuple(columns), Kind.BASE, tuple(keys), tuple(foreign))
 
 
-def _constraint(item: exp.Expr, keys: list[Key], foreign: list[ForeignKey]) -> None:
+def _constraint(item: exp.Expr, keys: list[Key], foreign: list[ForeignKey], dialect: str) -> None:
     for part in item.expressions if isinstance(item, exp.Constraint) else [item]:
         match part:
             case exp.PrimaryKey():
@@ -78,13 +93,14 @@ def _constraint(item: exp.Expr, keys: list[Key], foreign: list[ForeignKey]) -> N
             case exp.UniqueColumnConstraint() if isinstance(part.this, exp.Schema):
                 keys.append(Key(tuple(c.name for c in part.this.expressions)))
             case exp.ForeignKey():
-                foreign.append(_reference(tuple(c.name for c in part.expressions), part.args["reference"]))
+                foreign.append(_reference(tuple(c.name for c in part.expressions), part.args["reference"], dialect))
             case _:
                 pass  # CHECK and its like say nothing about keys
 
 
-def _reference(columns: tuple[str, ...], reference: exp.Expr) -> ForeignKey:
-    target = reference.this
+def _reference(columns: tuple[str, ...], reference: exp.Expr, dialect: str) -> ForeignKey:
+    target, said = reference.this, reference.args.get("options") or ()
+    trust = Trust.CHECKED if dialect in _NOT_ENFORCING or "NOT ENFORCED" in said else Trust.ENGINE
     if isinstance(target, exp.Schema):
-        return ForeignKey(columns, table_name(target.this), tuple(c.name for c in target.expressions))
-    return ForeignKey(columns, table_name(target), ())
+        return ForeignKey(columns, table_name(target.this), tuple(c.name for c in target.expressions), trust)
+    return ForeignKey(columns, table_name(target), (), trust)

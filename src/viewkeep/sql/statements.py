@@ -4,28 +4,28 @@ CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [WITH (option = 'valu
 REFRESH MATERIALIZED VIEW name [FULL]
 DROP MATERIALIZED VIEW [IF EXISTS] name
 EXPLAIN MATERIALIZED VIEW name      EXPLAIN CREATE MATERIALIZED VIEW …
-ALTER TABLE child ADD CONSTRAINT … FOREIGN KEY (…) REFERENCES parent (…) RELY
+ALTER TABLE child ADD [CONSTRAINT …] FOREIGN KEY (…) REFERENCES parent (…) [RELY | NOT ENFORCED | ENFORCED]
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from viewkeep.catalog import TableName
+from viewkeep.catalog import TableName, Trust
 from viewkeep.errors import Position, SqlError, nearest
 from viewkeep.sql.parse import Statement, parse_one
 
 OPTIONS: dict[str, tuple[str, ...]] = {
     "refresh": ("manual", "on_read", "on_change"),
     "policy": ("auto", "incremental", "strict", "full"),
-    "strategy": ("auto", "classical", "foreign-key", "recompute"),
+    "strategy": ("auto", "classical", "foreign-key", "foreign-key-materialized", "recompute"),
     "changes": ("keep", "none"),
 }
-LATER = {"strategy": ("foreign-key-materialized", "viewlet", "join-graph")}
+LATER = {"strategy": ("viewlet", "join-graph")}
 """Values that the interface names and a later version will bring: refused with that reason."""
 
 
@@ -67,6 +67,7 @@ class DeclareForeignKey:
     columns: tuple[str, ...]
     parent: TableName
     parent_columns: tuple[str, ...]
+    trust: str = Trust.CHECKED.value
 
 
 Own = CreateView | RefreshView | DropView | ExplainView | ExplainCreate | DeclareForeignKey
@@ -145,7 +146,7 @@ def recognise(statement: Statement, dialect: str) -> Own | None:
         name = reader.table_name()
         reader.end()
         return DropView(name, if_exists)
-    if statement.word(0) == "ALTER" and statement.tokens[-1].text.upper() == "RELY":
+    if statement.word(0) == "ALTER" and any(t.text.upper() in ("FOREIGN", "FOREIGN KEY") for t in statement.tokens):
         return _foreign_key(statement, dialect)
     return None
 
@@ -196,6 +197,11 @@ def check_option(option: str, value: str, position: Position | None = None) -> s
 
 
 def _foreign_key(statement: Statement, dialect: str) -> DeclareForeignKey | None:
+    """No engine here has this statement, so viewkeep keeps the key. ENFORCED: by somebody, so it is trusted."""
+    last = [t.text.upper() for t in statement.tokens[-2:]]
+    trust = Trust.ENFORCED if last[-1] == "ENFORCED" and last[0] != "NOT" else Trust.CHECKED
+    if trust is Trust.ENFORCED:  # sqlglot knows NOT ENFORCED and RELY, and not this word
+        statement = replace(statement, tokens=statement.tokens[:-1])
     tree = parse_one(statement.text, dialect)
     key = tree.find(exp.ForeignKey)
     reference = key and key.args.get("reference")
@@ -205,7 +211,7 @@ def _foreign_key(statement: Statement, dialect: str) -> DeclareForeignKey | None
     parent = target.this if isinstance(target, exp.Schema) else target
     parent_columns = tuple(c.name for c in target.expressions) if isinstance(target, exp.Schema) else ()
     return DeclareForeignKey(
-        table_name(tree.this), tuple(c.name for c in key.expressions), table_name(parent), parent_columns
+        table_name(tree.this), tuple(c.name for c in key.expressions), table_name(parent), parent_columns, trust.value
     )
 
 

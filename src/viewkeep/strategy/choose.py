@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from viewkeep.strategy.shape import Shape
 
+FOREIGN_KEY, MATERIALIZED = "foreign-key", "foreign-key-materialized"
 CROSSOVER = 0.6
 """Share of changed source rows from which 'auto' recomputes. Measured by `python -m bench crossover`: a
 recompute that also tells what changed was slower than the incremental way at every share up to this one."""
@@ -50,17 +51,23 @@ class Choice:
     reason: str
     predicted_rows: int
     """Rows the chosen way is expected to read from sources and deltas."""
+    dropped: dict[str, str] = field(default_factory=dict)
+    """Foreign keys that cannot be relied on this time, with the reason."""
 
 
-def with_foreign_keys(choice: Choice, shape: Shape, dropped: Sequence[str]) -> Choice:
-    """An incremental choice, told which foreign keys it relies on and which it cannot."""
+def with_foreign_keys(choice: Choice, shape: Shape, dropped: dict[str, str], parts: bool = False) -> Choice:
+    """An incremental choice, told which foreign keys it relies on and which it cannot.
+
+    `parts`: sub-trees of their graph are views of their own."""
     said = [choice.reason]
     if shape.edges:
         labels = ", ".join(sorted({e.label for e in shape.edges}))
         said.append(f"no branch for what is pointed at by {labels}")
     if dropped:
-        said.append(f"not relied on this time, as rows point at what came or went: {', '.join(sorted(dropped))}")
-    return replace(choice, strategy=shape.strategy, reason="; ".join(said))
+        told = ", ".join(f"{label}, as {why}" for label, why in sorted(dropped.items()))
+        said.append(f"not relied on this time: {told}")
+    strategy = MATERIALIZED if parts and shape.edges else shape.strategy
+    return replace(choice, strategy=strategy, reason="; ".join(said), dropped=dropped)
 
 
 def choose(situation: Situation) -> Choice:
@@ -95,7 +102,7 @@ def choose(situation: Situation) -> Choice:
         return Choice("unchanged", "no source changed", 0)
     if situation.policy in ("incremental", "strict"):
         return incremental(f"policy is {situation.policy!r}; {changed:,} source rows changed")
-    if situation.strategy in ("classical", "foreign-key"):
+    if situation.strategy in ("classical", FOREIGN_KEY, MATERIALIZED):
         return incremental(f"strategy is {situation.strategy!r}")
     if situation.anew and not situation.keeps_changes:
         return full(f"{situation.anew}, and nobody asks what changed: running the query again is cheaper")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from viewkeep.catalog import TableName
 from viewkeep.incremental.weighted import Context, Edge
 from viewkeep.plan.nodes import Fresh
 
@@ -18,6 +19,8 @@ class Shape:
     """Foreign keys that are relied on."""
     time_moved: bool = False
     """Whether rows may cross the bound of a filter on the current time."""
+    guard: TableName | None = None
+    """Where it is only decided while the program runs whether they can be: see Context."""
 
     @staticmethod
     def of(
@@ -38,4 +41,4 @@ class Shape:
         return "foreign-key" if self.edges else "classical"
 
     def context(self, fresh: Fresh, time_travel: bool) -> Context:
-        return Context(fresh, self.changed, time_travel, self.edges, self.lost_rows, self.time_moved)
+        return Context(fresh, self.changed, time_travel, self.edges, self.lost_rows, self.time_moved, self.guard)

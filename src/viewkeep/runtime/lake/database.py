@@ -226,6 +226,10 @@ class LakeDatabase(Database):
             self.spark.register(sources.rows(relation.table, sources.now(relation.table)), name)
         return self.spark.sql(text.sql, text.values({NOW: moment}))
 
+    def part_name(self, view: TableName, number: int) -> TableName:
+        """Beside the view: on a lake no program but viewkeep sees views by their names."""
+        return TableName(f"{view.name}__sub_{number}", view.schema)
+
     def drop(self, record: ViewRecord) -> None:
         self.stored.drop(record)
 

@@ -105,7 +105,7 @@ class Maintenance:
         self.changed = {s: c for s, c in changed.items() if not self._cancels(s, c)}
         self.staged: Staged | None = None
         self.programs = db.programs(stored.record)
-        self.shape, self.dropped = Shape(frozenset()), list[str]()
+        self.shape, self.dropped = Shape(frozenset()), dict[str, str]()
         if self.changed or self.compiled.timed:
             lost_rows = frozenset(s for s, c in self.changed.items() if c.deleted)
             self.shape, self.dropped = self.compiled.shape(
@@ -114,9 +114,11 @@ class Maintenance:
             self.program = self.programs.refresh(self.shape, self._extent())
             self.plan = self.program.plan
 
-    def _violated(self, edges: list[Edge], shape: Shape) -> set[int]:
-        guard = self.programs.guard(edges, shape)
-        return set(self.spark.collect(self._query(guard)).column(0).to_pylist()) if guard else set()
+    def _violated(self, edges: tuple[Edge, ...], shape: Shape) -> list[tuple[int, int]]:
+        if (guard := self.programs.guard(edges, shape)) is None:
+            return []
+        found = self.spark.collect(self._query(guard))
+        return list(zip(found.column(0).to_pylist(), found.column(1).to_pylist(), strict=True))
 
     def _cancels(self, source: str, change: Change) -> bool:
         """Whether what came is what went, as far as the view reads it: columns were updated that it does not have."""

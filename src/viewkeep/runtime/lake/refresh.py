@@ -109,6 +109,7 @@ class LakeRefresher:
             reading.bytes,
             self.spark.jobs - jobs,
             datetime.now(UTC),
+            choice.dropped,
         )
         consumed = _consumed(now)
         if record.timed:
@@ -225,7 +226,7 @@ class LakeRefresher:
                 return choice, self._recompute(stored, reading)
             times = {NOW: self.now, THEN: time_of(self.format, stored) or self.now}
             work = Maintenance(self.db, self.sources, stored, changed, since, reading, times)
-            return with_foreign_keys(choice, work.shape, work.dropped), work.outcome()
+            return with_foreign_keys(choice, work.shape, work.dropped, bool(record.parts)), work.outcome()
         except LostHistory as lost:
             raise StartOver(f"the changes are not known: {lost}") from lost
         except (ViewkeepError, OSError) as error:

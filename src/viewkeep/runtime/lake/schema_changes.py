@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 from pyspark.sql.types import DataType, StructField, StructType
 from sqlglot import exp
 
-from viewkeep.catalog import Column, Kind, Table, TableName
+from viewkeep.catalog import Column, Kind, Table, TableName, Trust
 from viewkeep.emit.select import identifier
 from viewkeep.engine.spark import DIALECT, discard
 from viewkeep.engine.table_format import CommitConflict, NewFile
@@ -69,7 +70,8 @@ class SchemaChanges:
             discard(location, files)
             raise
         if table is not None and (table.keys or table.foreign_keys):
-            self.warehouse.declare(known, list(table.keys), list(table.foreign_keys))
+            nobody_enforces = [replace(f, trust=Trust.CHECKED) for f in table.foreign_keys]
+            self.warehouse.declare(known, list(table.keys), nobody_enforces)
         self.db.forget_schema()
 
     def _write(self, frame: DataFrame | None, location: str, partitioned_by: tuple[str, ...]) -> list[NewFile]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from viewkeep.catalog import Kind, TableName
+from viewkeep.catalog import TableName
 from viewkeep.emit.statements import query_sql, with_values
-from viewkeep.engine.spark import DIALECT, SPARK_ERRORS, col, translate
+from viewkeep.engine.spark import DIALECT, SPARK_ERRORS, translate
 from viewkeep.engine.table_format import Kind as Moved
 from viewkeep.engine.table_format import LostHistory, Snapshot
 from viewkeep.errors import RefreshError
@@ -15,8 +16,10 @@ from viewkeep.plan.clock import NOW
 from viewkeep.plan.ties import chooses
 from viewkeep.runtime.clock import time_literal
 from viewkeep.runtime.comparing import SHOWN, without_rounding
+from viewkeep.runtime.keys import broken_keys
 from viewkeep.runtime.lake.sources import Sources
 from viewkeep.runtime.lake.stored import positions
+from viewkeep.runtime.parts import parts_of
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import VerifyReport
 from viewkeep.sql.clock import at_time
@@ -28,6 +31,17 @@ if TYPE_CHECKING:
 
 
 def verify_view(db: LakeDatabase, record: ViewRecord) -> VerifyReport:
+    """A view that reads parts is compared over them as it has consumed them, and each of them with its own query."""
+    report, wrong = _verify(db, record), list[str]()
+    for part in parts_of(db, record):
+        if not (found := _verify(db, part)).equal:
+            wrong.append(str(found))
+    if wrong:
+        return replace(report, equal=False, keys=(*report.keys, *wrong))
+    return report
+
+
+def _verify(db: LakeDatabase, record: ViewRecord) -> VerifyReport:
     db.check_zone(record)
     sources, stored = db.sources(), db.stored.read(record)
     since = positions(db.warehouse.format, stored, {s: sources.now(s) for s in record.sources})
@@ -53,7 +67,7 @@ def verify_view(db: LakeDatabase, record: ViewRecord) -> VerifyReport:
         missing.num_rows,
         extra.num_rows,
         {str(s): -1 if (seen := since[s.folded]) is None else seen for s in record.sources},
-        tuple(_violated_keys(db, record, sources)),
+        *broken_keys(db, record),
     )
 
 
@@ -85,26 +99,13 @@ def _as_of(sources: Sources, source: TableName, version: int) -> Snapshot:
 
 
 def _expected(db: LakeDatabase, record: ViewRecord, stand_ins: dict[str, TableName]) -> Iterator[str]:
-    """The user's query at the time that the view shows; after it, where a LIMIT may cut through ties, the query
-    with its ties broken as the view breaks them."""
+    """The user's query at the time that the view shows, or what it is over parts; after it, where a LIMIT may cut
+    through ties, the query with its ties broken as the view breaks them."""
     compiled, catalog, as_of = db.compiled(record), db.catalog(), db.as_of(record)
-    written = replace_tables(parse_one(record.query, DIALECT), catalog, stand_ins, DIALECT)
-    yield (written if as_of is None else at_time(written, time_literal(as_of))).sql(dialect=DIALECT)
-    if compiled.query is not None and chooses(compiled.query.root):
+    if not record.parts:
+        written = replace_tables(parse_one(record.query, DIALECT), catalog, stand_ins, DIALECT)
+        yield (written if as_of is None else at_time(written, time_literal(as_of))).sql(dialect=DIALECT)
+    if compiled.query is not None and (record.parts or chooses(compiled.query.root)):
         query = query_sql(compiled.query.root, compiled.layout.output, DIALECT)
         tree = replace_tables(query, catalog, stand_ins, DIALECT)
         yield (tree if as_of is None else with_values(tree, {NOW: time_literal(as_of)})).sql(dialect=DIALECT)
-
-
-def _violated_keys(db: LakeDatabase, record: ViewRecord, sources: Sources) -> Iterator[str]:
-    """Declared keys of the sources that two rows share."""
-    for source in record.sources:
-        table = db.catalog().get(source)
-        if table.kind is not Kind.BASE:
-            continue
-        rows = sources.rows(source, sources.now(source))
-        for key in table.keys:
-            copies = rows.groupBy(*(col(c) for c in key.columns)).count().where("count > 1")
-            with db.spark.counted():
-                if copies.limit(1).count():
-                    yield f"key ({', '.join(key.columns)}) of {source} does not hold"

@@ -27,6 +27,7 @@ from viewkeep.catalog import TYPE_SPELLING, Catalog, Column, ForeignKey, Key, Ki
 from viewkeep.engine.spark import DIALECT, cannot_write
 from viewkeep.engine.table_format import Snapshot, TableFormat
 from viewkeep.errors import CatalogError, ConnectError, EngineError
+from viewkeep.runtime.records import foreign_key_from_json, foreign_key_to_json
 from viewkeep.strategy import names
 
 DEFAULT_SCHEMA = "default"
@@ -165,26 +166,21 @@ class Warehouse:
         if record is None or record.get("id") != snapshot.id:  # none, or of a table that was there before
             return Table(name, ())
         keys = tuple(Key(tuple(k), enforced=False) for k in record.get("keys", ()))
-        foreign = tuple(
-            ForeignKey(tuple(f["columns"]), TableName.parse(f["parent"]), tuple(f["parent_columns"]), enforced=False)
-            for f in record.get("foreign_keys", ())
-        )
+        foreign = tuple(map(foreign_key_from_json, record.get("foreign_keys", ())))
         return Table(name, (), Kind.BASE, keys, foreign)
 
     def declare(self, table: TableName, keys: list[Key], foreign_keys: list[ForeignKey]) -> None:
         snapshot = self.snapshot(table)
         before = self._declared(table, snapshot)
         listed = dict.fromkeys(k.columns for k in (*before.keys, *keys))
-        foreign = dict.fromkeys(
-            (f.columns, str(f.parent), f.parent_columns) for f in (*before.foreign_keys, *foreign_keys)
-        )
+        kept = [f for f in before.foreign_keys if not any(f.same_as(g) for g in foreign_keys)]
         _write_json(
             self._record_path(table),
             {
                 "name": str(table),
                 "id": snapshot.id,
                 "keys": [list(k) for k in listed],
-                "foreign_keys": [{"columns": list(c), "parent": p, "parent_columns": list(pc)} for c, p, pc in foreign],
+                "foreign_keys": [foreign_key_to_json(f) for f in (*kept, *foreign_keys)],
             },
         )
 

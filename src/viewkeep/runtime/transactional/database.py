@@ -51,7 +51,9 @@ class TransactionalDatabase(Database):
         for name, key in self.store.declared_keys():
             catalog = catalog.with_constraints(name, [key], []) if catalog.find(name) else catalog
         for name, foreign in self.store.declared_foreign_keys():
-            catalog = catalog.with_constraints(name, [], [foreign]) if catalog.find(name) else catalog
+            table = catalog.find(name)
+            if table is not None and not any(known.same_as(foreign) for known in table.foreign_keys):
+                catalog = catalog.with_constraints(name, [], [foreign])
         return catalog
 
     def read_views(self) -> dict[str, ViewRecord]:

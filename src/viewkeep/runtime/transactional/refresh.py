@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from viewkeep.catalog import TableName
-from viewkeep.emit.guard import guard_sql
 from viewkeep.emit.select import table_text
 from viewkeep.emit.setup import drop_temporary
 from viewkeep.emit.statements import Statement, out_of, program_sql, query_sql
@@ -282,7 +281,7 @@ class Refresher:
             shape, dropped = compiled.shape(
                 record.strategy, frozenset(changed), lost_rows, partial(self._violated, compiled)
             )
-            choice = with_foreign_keys(choice, shape, dropped)
+            choice = with_foreign_keys(choice, shape, dropped, bool(record.parts))
             with self.engine.using_all_cores(sum(c.total for c in changed.values())):
                 inserted, deleted = self._execute(run, record, compiled, shape)
         run.done.add(folded)
@@ -305,6 +304,7 @@ class Refresher:
                 version,
                 sum(c.total for c in changed.values()),
                 choice.predicted_rows,
+                dropped=choice.dropped,
             )
         )
 
@@ -370,9 +370,9 @@ class Refresher:
                 after = run.positions[record.name.folded][source.folded] if source.folded in run.backlog else None
                 self.capture.bind(source, after, run.sources[source.folded].columns)
 
-    def _violated(self, compiled: CompiledView, edges: list[Edge], shape: Shape) -> set[int]:
-        text = guard_sql([compiled.doubts(edge, shape) for edge in edges], self.dialect)
-        return {row[0] for row in self.engine.execute(text)} if text else set()
+    def _violated(self, compiled: CompiledView, edges: tuple[Edge, ...], shape: Shape) -> list[tuple[int, int]]:
+        text = compiled.guard(edges, shape, self.dialect)
+        return [(edge, doubt) for edge, doubt in self.engine.execute(text)] if text else []
 
     def _execute(self, run: _Run, record: ViewRecord, compiled: CompiledView, shape: Shape | None) -> tuple[int, int]:
         """Run the program for a shape of change, or the one that recomputes."""

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from viewkeep.catalog import Column, ForeignKey, Key, TableName
 from viewkeep.engine.protocol import Engine
 from viewkeep.errors import ConnectError
-from viewkeep.runtime.records import ViewRecord, from_json, to_json
+from viewkeep.runtime.records import ViewRecord, foreign_key_from_json, foreign_key_to_json, from_json, to_json
 from viewkeep.runtime.reports import RefreshReport, entry_of, report_of
 
 FORMAT = 1
@@ -220,18 +220,17 @@ class Store:
         self.engine.execute("INSERT INTO _viewkeep.keys VALUES (?, ?)", [str(table), json.dumps(list(key.columns))])
 
     def declare_foreign_key(self, table: TableName, key: ForeignKey) -> None:
-        record = {"columns": key.columns, "parent": str(key.parent), "parent_columns": key.parent_columns}
-        self.engine.execute("INSERT INTO _viewkeep.foreign_keys VALUES (?, ?)", [str(table), json.dumps(record)])
+        """Instead of one that says the same, which may have been trusted differently."""
+        kept = [f for t, f in self.declared_foreign_keys() if t.folded == table.folded and not f.same_as(key)]
+        self.engine.execute("DELETE FROM _viewkeep.foreign_keys WHERE lower(name) = ?", [table.folded])
+        for foreign in (*kept, key):
+            record = json.dumps(foreign_key_to_json(foreign))
+            self.engine.execute("INSERT INTO _viewkeep.foreign_keys VALUES (?, ?)", [str(table), record])
 
     def declared_keys(self) -> list[tuple[TableName, Key]]:
         rows = self.engine.execute("SELECT name, record FROM _viewkeep.keys ORDER BY rowid")
         return [(TableName.parse(n), Key(tuple(json.loads(r)), enforced=False)) for n, r in rows]
 
     def declared_foreign_keys(self) -> list[tuple[TableName, ForeignKey]]:
-        found = []
-        for name, text in self.engine.execute("SELECT name, record FROM _viewkeep.foreign_keys ORDER BY rowid"):
-            r = json.loads(text)
-            parent = TableName.parse(r["parent"])
-            key = ForeignKey(tuple(r["columns"]), parent, tuple(r["parent_columns"]), enforced=False)
-            found.append((TableName.parse(name), key))
-        return found
+        rows = self.engine.execute("SELECT name, record FROM _viewkeep.foreign_keys ORDER BY rowid")
+        return [(TableName.parse(n), foreign_key_from_json(json.loads(r))) for n, r in rows]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from viewkeep.catalog import Catalog, Kind, Table, TableName
-from viewkeep.emit.select import identifier, table
+from viewkeep.catalog import Catalog, Table, TableName
+from viewkeep.emit.select import table
 from viewkeep.emit.setup import drop_temporary
 from viewkeep.emit.statements import query_sql, with_values
 from viewkeep.engine.protocol import Engine
@@ -26,6 +26,8 @@ from viewkeep.plan.ties import chooses
 from viewkeep.runtime.clock import time_literal
 from viewkeep.runtime.comparing import SHOWN, without_rounding
 from viewkeep.runtime.compiled import CompiledView
+from viewkeep.runtime.keys import broken_keys
+from viewkeep.runtime.parts import parts_of, read_by
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import VerifyReport
 from viewkeep.runtime.transactional.refresh import outgoing_sql
@@ -44,12 +46,12 @@ _EXPECTED = TableName("_vk_expected")
 def verify_view(db: TransactionalDatabase, record: ViewRecord) -> VerifyReport:
     engine, store, catalog, dialect = db.engine, db.store, db.catalog(), db.dialect
     db.check_zone(record)
-    compiled, parents = db.compiled(record), db.parents(record)
-    positions = store.positions().get(record.name.folded, {})
+    compiled = db.compiled(record)
+    positions = _positions(db, record)
     with engine.transaction():
         stand_ins = {}
         known = store.sources()
-        for source in record.sources:
+        for source in dict.fromkeys(read_by(db, record)):
             position = positions.get(source.folded, LOST)
             if position == LOST:
                 continue
@@ -57,7 +59,7 @@ def verify_view(db: TransactionalDatabase, record: ViewRecord) -> VerifyReport:
                 db.capture.bind(source, position, known[source.folded].columns)
             else:
                 delta = table(names.delta(source)).sql(dialect=dialect)
-                sql = outgoing_sql(parents[source.folded], position, dialect)
+                sql = outgoing_sql(db.compiled(db.views[source.folded]), position, dialect)
                 engine.execute(f"CREATE OR REPLACE TEMP TABLE {delta} AS {sql}")
             stand_ins[source.folded] = _as_seen(engine, catalog.get(source))
         view = exp.select("*").from_(table(record.name)).sql(dialect=dialect)
@@ -81,9 +83,17 @@ def verify_view(db: TransactionalDatabase, record: ViewRecord) -> VerifyReport:
         extra.slice(0, SHOWN),
         missing.num_rows,
         extra.num_rows,
-        {str(s): positions.get(s.folded, LOST) for s in record.sources},
-        _violated_keys(engine, record, catalog),
+        {str(s): positions.get(s.folded, LOST) for s in read_by(db, record)},
+        *broken_keys(db, record),
     )
+
+
+def _positions(db: TransactionalDatabase, record: ViewRecord) -> dict[str, int]:
+    """How far a view is in its sources. Its parts are refreshed with it, so they are as far in theirs."""
+    every, found = db.store.positions(), dict[str, int]()
+    for view in (*parts_of(db, record), record):
+        found |= every.get(view.name.folded, {})
+    return found
 
 
 def _as_seen(engine: Engine, source: Table) -> TableName:
@@ -114,18 +124,3 @@ def _expected(
             query_sql(compiled.query.root, compiled.layout.output, dialect), catalog, stand_ins, dialect
         )
         yield (tree if as_of is None else with_values(tree, {NOW: time_literal(as_of)})).sql(dialect=dialect)
-
-
-def _violated_keys(engine: Engine, record: ViewRecord, catalog: Catalog) -> tuple[str, ...]:
-    """Declared keys of the sources that two rows share."""
-    found = []
-    for source in record.sources:
-        declared = catalog.get(source)
-        for key in declared.keys:
-            if key.enforced or declared.kind is not Kind.BASE:
-                continue
-            columns = [exp.column(identifier(c)) for c in key.columns]
-            query = exp.select(*columns).from_(table(source)).group_by(*columns).having("COUNT(*) > 1").limit(1)
-            if engine.execute(query.sql(dialect=engine.facts.dialect)):
-                found.append(f"key ({', '.join(key.columns)}) of {source} does not hold")
-    return tuple(found)

@@ -1,0 +1,112 @@
+"""Foreign keys on Spark and Delta tables: the same views, the same policy, the same tables of results as on DuckDB.
+
+The delta computation is the job that asks whether keys can be relied on and the one that writes the change; of the
+parts of `foreign-key-materialized` the same two.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import Schema
+
+import viewkeep
+from bench.fk_views import View
+from bench.foreign_keys import Place, Watch, compare
+from bench.measure import VIEW, BenchmarkError, seconds
+from bench.spark.jobs import JobWatch
+from bench.spark.warehouse import Reference, database_of, warehouse
+from bench.tables import Result
+from viewkeep.engine.delta_log import CHANGES_FOLDER
+from viewkeep.engine.spark import written_files
+
+_FILE_ROWS = 1_000_000
+
+
+def foreign_keys(quick: bool = False) -> Result:
+    return compare(Lake(), 0.01 if quick else 1.0, 1 if quick else 3, quick)
+
+
+class Lake(Place):
+    name = "spark-foreign-keys"
+
+    def open(self) -> Any:
+        return warehouse()
+
+    def fill(self, keeper: viewkeep.Keeper, table: str, rows: pa.Table) -> None:
+        """Files as another program would have written them, and one commit."""
+        db = database_of(keeper)
+        location = os.path.join(db.warehouse.folder, table)
+        os.makedirs(os.path.join(location, "made"))
+        for number, start in enumerate(range(0, max(rows.num_rows, 1), _FILE_ROWS)):
+            pq.write_table(rows.slice(start, _FILE_ROWS), os.path.join(location, "made", f"{number}.parquet"))
+        db.warehouse.format.create(location, Schema.from_arrow(rows.schema).to_json(), written_files(location, "made"))
+        db.forget_schema()
+
+    def change(self, keeper: viewkeep.Keeper, table: str, key: Sequence[str], come: pa.Table, go: pa.Table) -> None:
+        moved = [
+            rows.append_column("_w", pa.array([weight] * rows.num_rows, pa.int32()))
+            for rows, weight in ((come, 1), (go, -1))
+            if rows.num_rows
+        ]
+        if moved:
+            keeper.apply(table, pa.concat_tables(moved))
+
+    def watch(self, keeper: viewkeep.Keeper) -> Watch:
+        return Jobs(keeper)
+
+    def recompute(self, keeper: viewkeep.Keeper, view: View) -> float:
+        reference = Reference(keeper, view.query, view.tables)
+        spent = seconds(reference.recompute)
+        reference.drop()
+        return spent
+
+    def check(self, keeper: viewkeep.Keeper, view: View) -> None:
+        if not (report := keeper.verify(VIEW)).equal:
+            raise BenchmarkError(str(report))
+
+
+class Jobs(Watch):
+    def __init__(self, keeper: viewkeep.Keeper) -> None:
+        self._guard = self._change = 0.0
+        self._watch = JobWatch(keeper)
+        engine: Any = keeper.engine
+        collect, write = engine.collect, engine.write
+
+        def timed_collect(*given: Any) -> Any:
+            begun = time.perf_counter()
+            answer = collect(*given)
+            self._guard += time.perf_counter() - begun
+            return answer
+
+        def timed_write(*given: Any) -> Any:
+            begun = time.perf_counter()
+            answer = write(*given)
+            if CHANGES_FOLDER in given:
+                self._change += time.perf_counter() - begun
+            return answer
+
+        engine.collect, engine.write = timed_collect, timed_write
+
+    def start(self) -> None:
+        self._guard = self._change = 0.0
+
+    def delta(self) -> float:
+        return self._guard + self._change
+
+    def guard(self) -> float:
+        return self._guard
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        self._watch.taken()
+        yield
+
+    def rows(self) -> int:
+        return sum(job.rows for job in self._watch.taken())
