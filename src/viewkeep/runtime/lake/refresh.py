@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 from viewkeep.catalog import TableName
 from viewkeep.engine.spark import Spark, cannot_write
 from viewkeep.engine.table_format import Change, CommitConflict, Kind, LostHistory, Snapshot
-from viewkeep.errors import PolicyError, RefreshError, ViewkeepError
+from viewkeep.errors import RefreshError, ViewkeepError
 from viewkeep.plan.clock import NOW, THEN
 from viewkeep.runtime.clock import to_micros
 from viewkeep.runtime.lake.clustering import clustered
 from viewkeep.runtime.lake.maintenance import Maintenance, Outcome, Reading, StartOver, write_rows
 from viewkeep.runtime.lake.sources import Sources, schema_of
 from viewkeep.runtime.lake.stored import REPORT, TIME, StoredView, position_name, positions, time_of
+from viewkeep.runtime.policy import allowed
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import RefreshReport, entry_of, report_of
 from viewkeep.strategy.choose import Choice, Situation, choose, with_foreign_keys
@@ -204,12 +205,7 @@ class LakeRefresher:
                 stored.snapshot.rows,
             )
         )
-        if choice.strategy == "recompute" and record.policy == "strict" and not full:
-            raise PolicyError(
-                f"view {str(record.name)!r} would have to be recomputed: {choice.reason}",
-                hint=f"its policy is 'strict'; REFRESH MATERIALIZED VIEW {record.name} FULL recomputes it once",
-            )
-        return choice
+        return allowed(choice, record, full)
 
     # ------------------------------------------------------------------ computing
     def _compute(

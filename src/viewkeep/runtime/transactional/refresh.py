@@ -17,7 +17,7 @@ from viewkeep.catalog import TableName
 from viewkeep.emit.select import table_text
 from viewkeep.emit.setup import drop_temporary
 from viewkeep.emit.statements import Statement, out_of, program_sql, query_sql
-from viewkeep.errors import EngineError, PolicyError, RefreshError, ViewkeepError
+from viewkeep.errors import EngineError, RefreshError, ViewkeepError
 from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.clock import NOW, THEN
 from viewkeep.plan.nodes import Field, Named, Project
@@ -25,6 +25,7 @@ from viewkeep.plan.scalars import column
 from viewkeep.runtime.clock import from_micros, to_micros
 from viewkeep.runtime.compiled import CompiledView
 from viewkeep.runtime.database import NotAsThought
+from viewkeep.runtime.policy import allowed
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import RefreshReport
 from viewkeep.runtime.transactional.capture import TRIGGERS, Look, Pending
@@ -263,11 +264,7 @@ class Refresher:
                 self._stored_rows(run, record) if compiled.anew else 0,
             )
         )
-        if choice.strategy == "recompute" and record.policy == "strict" and not full:
-            raise PolicyError(
-                f"view {str(record.name)!r} would have to be recomputed: {choice.reason}",
-                hint=f"its policy is 'strict'; REFRESH MATERIALIZED VIEW {record.name} FULL recomputes it once",
-            )
+        allowed(choice, record, full)
         # Where no row turns out to have crossed, nothing is written and the clock does not move.
         idle = record.timed and not changed and not lost and not full
         version = run.started + 1 if idle else self._tick(run)
