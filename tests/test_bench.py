@@ -20,7 +20,6 @@ from bench.tables import Result
 
 from viewkeep.errors import ConnectError
 
-
 LONG = ("foreign-keys",)
 
 
