@@ -20,8 +20,10 @@ from bench.tables import Result
 
 from viewkeep.errors import ConnectError
 
+LONG = ("foreign-keys",)
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in BENCHMARKS])
 def test_runs_quickly(name: str) -> None:
     if name == "foreign-keys":
         try:

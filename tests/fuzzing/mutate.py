@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 RULES = Path("src/viewkeep/incremental")
 TESTS = ("test_traps.py", "test_partners.py", "test_old_state.py", "test_foreign_keys.py", "test_time_filter.py")
-TESTS += ("test_operators.py",)
+TESTS += ("test_declared_keys.py", "test_operators.py")
 
 
 @dataclass(frozen=True)
@@ -218,6 +218,12 @@ MUTATIONS = (
         "foreign_keys.py",
         "exp.Sum(this=column(f.id))) for f in (left, waited)",
         "exp.Sum(this=column(f.id))) for f in (left, left)",
+    ),
+    Mutation(
+        "foreign keys: rows that point at what is gone are trusted",
+        "foreign_keys.py",
+        "exp.LT(this=weight.copy(), expression=integer(0)), integer(1)",
+        "exp.LT(this=weight.copy(), expression=integer(0)), integer(0)",
     ),
 )
 
