@@ -13,8 +13,8 @@ CROSSOVER = 0.6
 recompute that also tells what changed was slower than the incremental way at every share up to this one."""
 SMALL_VIEW = 0.1
 """Share of the source rows up to which comparing a view's old and new rows costs little beside computing them. An
-operator that is computed whole is computed as it was and as it is, a recompute computes it once; measured by
-`python -m bench operators` (limit inside: 3.9 times the query incrementally, 1.3 times by recompute)."""
+operator that is computed whole is computed as it was and as it is, a recompute computes it once: about twice the
+work, as `python -m bench operators` shows for a LIMIT inside a query and for unpartitioned windows."""
 CROSSOVER_UNLOGGED = 0.2
 """The same for a view that keeps no changes, whose recompute just replaces its rows: sums cross near 20 %."""
 
