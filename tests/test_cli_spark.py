@@ -122,7 +122,7 @@ def test_compile_prints_what_runs(warehouse: str, monkeypatch: pytest.MonkeyPatc
     with viewkeep.connect(f"spark:///{warehouse}") as keeper:
         keeper.sql("INSERT INTO gods VALUES (3, 'Ares'); INSERT INTO payments VALUES (3, 5)")
         ran, sql = [], keeper.engine.sql
-        monkeypatch.setattr(keeper.engine, "sql", lambda text: (ran.append(text), sql(text))[1])
+        monkeypatch.setattr(keeper.engine, "sql", lambda text, *values: (ran.append(text), sql(text, *values))[1])
         assert keeper.refresh("income").strategy == "classical"
         found = {_shape(text.replace(keeper.engine.prefix, "_vk_")) for text in ran}
     assert len(printed) == 2

@@ -245,6 +245,23 @@ def test_the_jobs_of_a_small_refresh_are_few_and_counted(keeper: viewkeep.Keeper
             assert_view_equals_query(keeper, name, query, change)
 
 
+def test_a_decimal_that_spark_cannot_negate_is_not_rounded(keeper: viewkeep.Keeper) -> None:
+    keeper.sql("CREATE TABLE wei (g INT, amount DECIMAL(38, 10))")
+    keeper.sql("INSERT INTO wei VALUES (1, 1.5), (1, 1234567890123456789012345678.0123456789), (1, -3), (2, NULL)")
+    query = "SELECT g, SUM(amount) AS s FROM wei GROUP BY g"
+    create(keeper, query, "owned", policy="incremental")
+    for change, strategy in (
+        ("DELETE FROM wei WHERE amount = 1.5 OR amount IS NULL", "classical"),
+        ("INSERT INTO wei VALUES (2, 9876543210987654321098765432.1098765432)", "classical"),
+        ("DELETE FROM wei WHERE amount > 1000", "recompute"),
+    ):
+        keeper.sql(change)
+        report = keeper.refresh("owned")
+        assert report.strategy == strategy, report.reason
+        assert_view_equals_query(keeper, "owned", query, change)
+    assert "does not fit" in report.reason
+
+
 def test_a_change_of_a_large_view_touches_the_files_of_its_keys(
     keeper: viewkeep.Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
+DOES_NOT_FIT = "a value has more digits than can be computed with"
+"""What SQL of viewkeep's own says when it fails for a value, as an engine does for one that overflows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Position:

@@ -18,6 +18,7 @@ import sqlglot
 from sqlglot import exp
 
 from viewkeep.catalog import TableName
+from viewkeep.emit.negation import spell_negations
 from viewkeep.emit.raising import spell_errors
 from viewkeep.emit.spark_aggregates import spell_aggregates
 from viewkeep.emit.spark_variance import spell_variances
@@ -94,6 +95,7 @@ def select(plan: Node, outputs: Sequence[tuple[exp.Expr, str]], dialect: str, si
         for name, body, keep in parts
     ]
     query.set("with_", exp.With(expressions=ctes))
+    spell_negations(query, dialect)
     spell_errors(query, dialect)
     if dialect == "spark":
         spell_aggregates(query)

@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 
 from viewkeep.engine.spark_session import local_session
 from viewkeep.engine.table_format import DataFile, NewFile
-from viewkeep.errors import EngineError
+from viewkeep.errors import DOES_NOT_FIT, EngineError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -49,6 +49,7 @@ _DATA_ERRORS = (
     "DIVIDE_BY_ZERO",
     "INVALID_ARRAY_INDEX",
     "NUMERIC_VALUE_OUT_OF_RANGE",
+    DOES_NOT_FIT,
 )
 
 
@@ -145,7 +146,8 @@ class Spark:
     def is_data_error(self, error: BaseException) -> bool:
         cause = error.__cause__
         condition = cause.getCondition() if isinstance(cause, PySparkException) else None
-        return any(known in (condition or str(error)) for known in _DATA_ERRORS)
+        told = str(error) if condition in (None, "USER_RAISED_EXCEPTION") else condition
+        return any(known in told for known in _DATA_ERRORS)
 
     # ------------------------------------------------------------------ writing
     def write(

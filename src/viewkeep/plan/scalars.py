@@ -108,6 +108,14 @@ def raise_error(message: str) -> Scalar:
     return exp.Anonymous(this=ERROR, expressions=[exp.Literal.string(message)])
 
 
+NEGATED = "negated"
+"""The function that negates a decimal exactly, or fails; not every engine's minus does."""
+
+
+def negated(scalar: Scalar) -> Scalar:
+    return exp.Anonymous(this=NEGATED, expressions=[scalar.copy()])
+
+
 def is_exact(scalar: Scalar, types: Mapping[str, str]) -> bool:
     """Whether arithmetic on this value is exact, so that what was added can be taken away again.
 

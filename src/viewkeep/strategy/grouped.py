@@ -32,7 +32,17 @@ from viewkeep.plan.nodes import (
     Union,
     types_of,
 )
-from viewkeep.plan.scalars import Scalar, column, conjoin, integer, is_decimal, is_narrow, null_safe_equal, operand
+from viewkeep.plan.scalars import (
+    Scalar,
+    column,
+    conjoin,
+    integer,
+    is_decimal,
+    is_narrow,
+    negated,
+    null_safe_equal,
+    operand,
+)
 from viewkeep.strategy import names
 from viewkeep.strategy.components import Component, Rule, from_rows
 from viewkeep.strategy.layout import GroupLayout
@@ -94,7 +104,7 @@ def signed(component: Component, change: Weighted, fresh: Fresh) -> tuple[list[N
     if is_decimal(argument, types_of(change.node)):
         # Not a difference of two sums: Spark would round the last digit of a wide one away.
         field = Field(fresh("net"))
-        either = exp.Case(ifs=[exp.If(this=inserted, true=argument.copy())], default=_negated(argument))
+        either = exp.Case(ifs=[exp.If(this=inserted, true=argument.copy())], default=negated(argument))
         return [Named(field, exp.Sum(this=either))], _zero(column(field.id))
     gained, lost = Field(fresh("gained")), Field(fresh("lost"))
     calls = [
@@ -102,10 +112,6 @@ def signed(component: Component, change: Weighted, fresh: Fresh) -> tuple[list[N
         Named(lost, exp.Sum(this=when(exp.LT(this=weight.copy(), expression=integer(0)), argument))),
     ]
     return calls, exp.Sub(this=_zero(column(gained.id)), expression=_zero(column(lost.id)))
-
-
-def _negated(scalar: Scalar) -> Scalar:
-    return exp.Neg(this=scalar.copy() if isinstance(scalar, exp.Column) else exp.paren(scalar.copy()))
 
 
 def nonzero(node: Node, counters: tuple[str, ...]) -> Node:

@@ -139,10 +139,11 @@ class LakeRefresher:
         if moved or last is None or report_of(last).strategy != "unchanged":
             # Whoever may not write, or was second, has still seen that nothing changed.
             with suppress(CommitConflict, ViewkeepError, OSError):
-                version = self.format.commit(
-                    stored.snapshot, info={REPORT: entry_of(report)}, positions=_consumed(now), moved=(0, 0)
+                noted = replace(report, version=stored.snapshot.version + 1)
+                self.format.commit(
+                    stored.snapshot, info={REPORT: entry_of(noted)}, positions=_consumed(now), moved=(0, 0)
                 )
-                return replace(report, version=version)
+                return noted
         return report
 
     def _commit(self, stored: StoredView, outcome: Outcome, report: RefreshReport, consumed: Mapping[str, int]) -> None:
