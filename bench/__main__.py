@@ -44,20 +44,18 @@ SPARK = "spark"
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """The benchmarks of one engine, and where their numbers are kept."""
+    """The benchmarks of one engine, and the file of its last run."""
 
-    engine: str
     benchmarks: dict[str, Callable[[bool], Result]]
     latest: str
-    snapshot: str
 
 
 def suite(engine: str) -> Suite:
     if engine != SPARK:
-        return Suite("DuckDB", BENCHMARKS, "latest.json", "duckdb.md")
+        return Suite(BENCHMARKS, "latest.json")
     from bench.spark import benchmarks  # only here: Spark need not be installed for the others
 
-    return Suite("Spark", benchmarks(), "latest-spark.json", "spark.md")
+    return Suite(benchmarks(), "latest-spark.json")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run, not how fast")
     parser.add_argument(
-        "--write", action="store_true", help="after a full run: bench/results/ENGINE.md and the figures in docs/images"
+        "--write", action="store_true", help="keep each as bench/results/ENGINE-NAME.md, and its figures in docs/images"
     )
     parser.add_argument("--into", type=Path, default=RESULTS, help="folder of latest.json and unpublished figures")
     asked = parser.parse_args(arguments)
@@ -78,8 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen, names = suite(engine), asked.names[1:] if engine == SPARK else asked.names
     if unknown := [n for n in names if n not in chosen.benchmarks]:
         parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(chosen.benchmarks)}")
-    if asked.write and (names or asked.quick):
-        parser.error("--write keeps a full run: leave out the names and --quick")
+    if asked.write and asked.quick:
+        parser.error("--write keeps runs of full size: leave out --quick")
 
     given = sys.argv[1:] if arguments is None else arguments
     facts, command = machine(engine), " ".join(["python -m bench", *given])
@@ -98,10 +96,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print_result(console, result)
         for path in plot(result, IMAGES if asked.write else asked.into):
             console.print(f"  figure: {path.name} in {path.parent.name}/", style="dim", highlight=False)
+        if asked.write:
+            save_markdown(result, facts, command, RESULTS / f"{engine}-{name}.md")
         results.append(result)
     save_json(results, facts, command, asked.into / chosen.latest)
-    if asked.write:
-        save_markdown(results, chosen.engine, facts, command, RESULTS / chosen.snapshot)
     return 0
 
 

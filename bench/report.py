@@ -45,14 +45,13 @@ def save_json(results: Iterable[Result], facts: Mapping[str, str], command: str,
     path.write_text(text + "\n", encoding="utf-8")
 
 
-def save_markdown(results: Iterable[Result], engine: str, facts: Mapping[str, str], command: str, path: Path) -> None:
-    lines = [f"# Benchmarks on {engine}", "", "What the columns mean: [bench/README.md](../README.md).", ""]
+def save_markdown(result: Result, facts: Mapping[str, str], command: str, path: Path) -> None:
+    lines = [f"# {result.name}: {result.about}", ""]
     lines += [f"Made by `{command}` on: {', '.join(f'{n} {v}' for n, v in facts.items())}.", ""]
-    for result in results:
-        lines += [f"## {result.name}: {result.about}", ""]
-        lines += [f"**{result.warning}**", ""] if result.warning else []
-        for table in result.tables:
-            lines += [*_markdown(table), ""]
+    lines += ["What the columns mean: [bench/README.md](../README.md).", ""]
+    lines += [f"**{result.warning}**", ""] if result.warning else []
+    for table in result.tables:
+        lines += [*_markdown(table), ""]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
 

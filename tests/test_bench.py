@@ -74,9 +74,9 @@ def test_command_line_keeps_the_numbers(tmp_path: Path, capsys: pytest.CaptureFi
     assert "refresh ms" in capsys.readouterr().out
 
 
-def test_a_partial_run_is_not_published() -> None:
+def test_a_quick_run_is_not_published() -> None:
     with pytest.raises(SystemExit):
-        main(["w1", "--write"])
+        main(["w1", "--quick", "--write"])
     with pytest.raises(SystemExit):
         main(["nothing"])
 
