@@ -50,13 +50,10 @@ def parameters_of(tree: exp.Expr) -> frozenset[str]:
 
 def with_clock(tree: exp.Expr) -> exp.Expr:
     """Read version and times from the clock instead: for a program that is run without viewkeep."""
-
-    def read(node: exp.Expr) -> exp.Expr:
-        if not isinstance(node, exp.Placeholder):
-            return node
-        return exp.select(exp.column(identifier(node.name))).from_(table(names.CLOCK)).subquery()
-
-    return tree.transform(read)
+    for parameter in list(tree.find_all(exp.Placeholder)):
+        value = exp.select(exp.column(identifier(parameter.name))).from_(table(names.CLOCK))
+        parameter.replace(value.subquery())
+    return tree
 
 
 def with_values(tree: exp.Expr, values: Mapping[str, exp.Expr]) -> exp.Expr:

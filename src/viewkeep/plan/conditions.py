@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from viewkeep.plan.nodes import Join, Node
-from viewkeep.plan.scalars import Scalar, columns_of, conjuncts
+from viewkeep.plan.scalars import Scalar, columns_of, parts_of
 
 _STRICT = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Like, exp.Between)
 """Comparisons that are never true of a NULL."""
@@ -36,14 +36,14 @@ def equalities_of(join: Join) -> list[Equality]:
 def equalities(condition: Scalar | None, left: frozenset[str], right: frozenset[str]) -> list[Equality]:
     """The equalities of a condition; what else it says is not here."""
     found = []
-    for part in conjuncts(condition):
+    for part in parts_of(condition):
         if not isinstance(part, exp.EQ | exp.NullSafeEQ):
             continue
         null_safe, a, b = isinstance(part, exp.NullSafeEQ), columns_of(part.left), columns_of(part.right)
         if a and b and a <= left and b <= right:
-            found.append(Equality(part.left, part.right, null_safe))
+            found.append(Equality(part.left.copy(), part.right.copy(), null_safe))
         elif a and b and a <= right and b <= left:
-            found.append(Equality(part.right, part.left, null_safe))
+            found.append(Equality(part.right.copy(), part.left.copy(), null_safe))
     return found
 
 

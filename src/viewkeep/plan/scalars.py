@@ -63,12 +63,17 @@ def substitute(scalar: Scalar, mapping: Mapping[str, Scalar]) -> Scalar:
 
 def conjuncts(scalar: Scalar | None) -> list[Scalar]:
     """The parts of a predicate that must all be true."""
+    return [part.copy() for part in parts_of(scalar)]
+
+
+def parts_of(scalar: Scalar | None) -> list[Scalar]:
+    """The same, to look at only: they still belong to the predicate."""
     if scalar is None:
         return []
     inner = scalar.unnest() if isinstance(scalar, exp.Paren) else scalar
     if isinstance(inner, exp.And):
-        return [*conjuncts(inner.left), *conjuncts(inner.right)]
-    return [inner.copy()]
+        return [*parts_of(inner.left), *parts_of(inner.right)]
+    return [inner]
 
 
 def conjoin(parts: Iterable[Scalar]) -> Scalar | None:
