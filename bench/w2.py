@@ -14,7 +14,7 @@ TARGETS = {1_000: 0.15, 10_000: 0.20, 100_000: 0.35}
 
 
 def w2(quick: bool = False) -> Result:
-    gods, payments, batches = (50, 5_000, 2) if quick else (100_000, 5_000_000, 5)
+    gods, payments, batches = (50, 5_000, 2) if quick else (100_000, 5_000_000, 11)
     targets = {100: 0.15, 300: 0.20} if quick else TARGETS
     table = Table(
         f"SUM and COUNT by name over gods ({gods:,}) JOIN payments ({payments:,}), "

@@ -635,10 +635,10 @@ def test_a_refresh_of_an_unchanged_view_runs_no_program(
 
 def test_a_failed_change_leaves_the_engine_as_it_was() -> None:
     engine = DuckDBEngine("")
-    with pytest.raises(EngineError), engine.transaction(), engine.using_all_cores(100_000):
+    with pytest.raises(EngineError), engine.transaction(), engine.using_all_cores(100_000, 0):
         engine.execute("SELECT error('stop')")
     assert not engine._splitting
-    with engine.transaction(), engine.using_all_cores(100_000):
+    with engine.transaction(), engine.using_all_cores(100_000, 0):
         assert engine._splitting
         assert engine.execute("SELECT COUNT(*) FROM range(300000)") == [(300_000,)]
     assert not engine._splitting

@@ -16,9 +16,11 @@ from viewkeep.engine.protocol import EngineFacts, Parameters
 from viewkeep.errors import ConnectError, EngineError
 
 _DEFAULT_SCHEMA = "main"
-_SPLIT_FROM, _SPLIT_TO = 50_000, 500_000
+_SPLIT_FROM, _SPLIT_TO = 500, 500_000
 """Changes of this many rows gain from being split for all cores: smaller ones are done before a second
 core is awake, larger ones have row groups enough."""
+_SPLIT_BESIDE = 1_000_000
+"""Larger tables read beside a change have row groups enough, and splitting them would only cost."""
 
 
 class DuckDBEngine:
@@ -98,11 +100,11 @@ class DuckDBEngine:
         self._stop_splitting()
 
     @contextmanager
-    def using_all_cores(self, rows: int) -> Iterator[None]:
+    def using_all_cores(self, rows: int, largest: int) -> Iterator[None]:
         # DuckDB gives each core whole row groups of 122,880 rows, so one core alone works through a smaller
         # change. With this setting, made for its own tests, it hands out vectors of 2,048 rows instead.
         # In a transaction of the user's that failed nothing could be set back, so it is left alone there.
-        if self._users or not _SPLIT_FROM <= rows <= _SPLIT_TO:
+        if self._users or largest > _SPLIT_BESIDE or not _SPLIT_FROM <= rows <= _SPLIT_TO:
             yield
             return
         self._splitting = True

@@ -44,8 +44,10 @@ class Engine(Protocol):
         """Whether the user has a transaction open: what is seen in it may never come true."""
         ...
 
-    def using_all_cores(self, rows: int) -> AbstractContextManager[None]:
-        """Work through a change of this many rows on all cores, where the engine would not by itself."""
+    def using_all_cores(self, rows: int, largest: int) -> AbstractContextManager[None]:
+        """Work through a change of this many rows on all cores, where the engine would not by itself.
+
+        `largest`: rows of the largest table that is read beside it."""
         ...
 
     def bound(self, name: str, data: pa.Table) -> AbstractContextManager[None]:

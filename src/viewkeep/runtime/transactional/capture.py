@@ -148,9 +148,12 @@ class Capture:
         )
 
     def prune(self, name: TableName, consumed: int, unsealed: bool) -> None:
-        """Forget what every view has consumed; `unsealed` rows were consumed where they are."""
-        extra = " OR _vk_version IS NULL" if unsealed else ""
-        self.engine.execute(f"DELETE FROM {self._sql(names.log(name))} WHERE _vk_version <= ?{extra}", [consumed])
+        """Forget what every view has consumed; where that includes the `unsealed` rows, it is all there is."""
+        log = self._sql(names.log(name))
+        if unsealed:
+            self.engine.execute(f"DELETE FROM {log}")
+        else:
+            self.engine.execute(f"DELETE FROM {log} WHERE _vk_version <= ?", [consumed])
 
     def _sql(self, name: TableName) -> str:
         return table_text(name, self.dialect)

@@ -249,12 +249,13 @@ class Refresher:
             run.done.add(folded)
             return self._unchanged(run, record)
         self.db.check_zone(record)
+        sizes = {s: self._rows(run, s) for s in changes}
         choice = choose(
             Situation(
                 record.policy,
                 record.strategy,
                 {s: c.total for s, c in changed.items()},
-                {s: self._rows(run, s) for s in changes},
+                sizes,
                 record.not_incremental,
                 lost,
                 full,
@@ -279,7 +280,10 @@ class Refresher:
                 record.strategy, frozenset(changed), lost_rows, partial(self._violated, compiled)
             )
             choice = with_foreign_keys(choice, shape, dropped, bool(record.parts))
-            with self.engine.using_all_cores(sum(c.total for c in changed.values())):
+            # A source that alone has changed is not read itself, but for self joins.
+            read = [n for s, n in sizes.items() if len(changed) > 1 or s not in changed]
+            largest = max([self._stored_rows(run, record), *read])
+            with self.engine.using_all_cores(sum(c.total for c in changed.values()), largest):
                 inserted, deleted = self._execute(run, record, compiled, shape)
         run.done.add(folded)
         if idle and not inserted and not deleted:
