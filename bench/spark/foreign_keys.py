@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -75,24 +75,27 @@ class Lake(Place):
 class Jobs(Watch):
     def __init__(self, keeper: viewkeep.Keeper) -> None:
         self._guard = self._change = 0.0
+        self._inside = False
         self._watch = JobWatch(keeper)
         engine: Any = keeper.engine
-        collect, write = engine.collect, engine.write
+        for name in ("collect", "write", "write_few"):
+            setattr(engine, name, self._timed(getattr(engine, name)))
 
-        def timed_collect(*given: Any) -> Any:
-            begun = time.perf_counter()
-            answer = collect(*given)
-            self._guard += time.perf_counter() - begun
-            return answer
+    def _timed(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*given: Any) -> Any:
+            if self._inside:
+                return run(*given)
+            self._inside, begun = True, time.perf_counter()
+            try:
+                return run(*given)
+            finally:
+                self._inside, spent = False, time.perf_counter() - begun
+                if len(given) == 1:  # a query alone: what asks for the keys
+                    self._guard += spent
+                elif CHANGES_FOLDER in given:
+                    self._change += spent
 
-        def timed_write(*given: Any) -> Any:
-            begun = time.perf_counter()
-            answer = write(*given)
-            if CHANGES_FOLDER in given:
-                self._change += time.perf_counter() - begun
-            return answer
-
-        engine.collect, engine.write = timed_collect, timed_write
+        return wrapped
 
     def start(self) -> None:
         self._guard = self._change = 0.0

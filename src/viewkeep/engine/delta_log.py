@@ -52,6 +52,7 @@ CHANGES_FOLDER = "_viewkeep_changes"
 """Inside a table's folder; the underscore keeps other programs from taking it for data."""
 _HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 _KEPT_SNAPSHOTS = 200
+Written = tuple[int, ...]
 _WRITABLE = "is there room on the disk, and may the folder be written?"
 
 
@@ -59,15 +60,21 @@ class DeltaLog:
     """Snapshots are remembered, the newest of them: a version of a table never changes."""
 
     def __init__(self) -> None:
-        self._snapshots: dict[tuple[str, str, int, int], Snapshot] = {}
+        self._snapshots: dict[tuple[str, str, int, Written], Snapshot] = {}
+        self._newest: dict[str, tuple[Written, Snapshot]] = {}
 
     def is_table(self, location: str) -> bool:
         return os.path.isdir(os.path.join(location, LOG))
 
     # ------------------------------------------------------------------ reading
     def snapshot(self, location: str, version: int | None = None) -> Snapshot:
+        if version is None and (known := self._still_newest(location)):
+            return known
         try:
-            return self._read(location, DeltaTable(location, version=version))
+            found = self._read(location, DeltaTable(location, version=version))
+            if version is None and (written := _written(location, found.version)):
+                self._newest[location] = (written, found)
+            return found
         except TableNotFoundError:
             raise EngineError(f"{location!r} is not a Delta table", hint="is the path right?") from None
         except (DeltaError, OSError) as error:
@@ -79,11 +86,18 @@ class DeltaLog:
                 raise
             raise EngineError(f"table {location!r} cannot be read: {lost}", hint="restore its files") from lost
 
+    def _still_newest(self, location: str) -> Snapshot | None:
+        """What was the newest version when it was last asked for, if its entry is still there and no other follows."""
+        written, snapshot = self._newest.get(location, (None, None))
+        if snapshot is None or _written(location, snapshot.version) != written:
+            return None
+        return None if os.path.exists(entry_path(location, snapshot.version + 1)) else snapshot
+
     def _read(self, location: str, table: DeltaTable) -> Snapshot:
         metadata, version = table.metadata(), table.version()
         # A folder that was copied has the id of the first, and one that an older one took the place of has
         # versions that come again.
-        key = (location, str(metadata.id), version, _written_at(location, version))
+        key = (location, str(metadata.id), version, _written(location, version))
         if key not in self._snapshots:
             by_version = self._by_version(location, table)
             if len(self._snapshots) >= _KEPT_SNAPSHOTS:
@@ -236,11 +250,13 @@ class DeltaLog:
         return EngineError(f"table {snapshot.location!r} cannot be written: {brief(error)}", hint=_WRITABLE)
 
 
-def _written_at(location: str, version: int) -> int:
+def _written(location: str, version: int) -> Written:
+    """By what an entry is told from another one of the same name; nothing where it was cleaned up."""
     try:
-        return os.stat(entry_path(location, version)).st_mtime_ns
+        found = os.stat(entry_path(location, version))
     except OSError:
-        return 0  # the entry was cleaned up, a checkpoint is there
+        return ()  # a checkpoint is there
+    return (found.st_mtime_ns, found.st_ino, found.st_size)
 
 
 def arrow_schema(schema: str) -> pa.Schema:

@@ -23,7 +23,15 @@ import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    ArrayType,
+    CalendarIntervalType,
+    DayTimeIntervalType,
+    MapType,
+    StructType,
+    VariantType,
+    YearMonthIntervalType,
+)
 
 from viewkeep.engine.spark_session import local_session
 from viewkeep.engine.table_format import DataFile, NewFile
@@ -39,6 +47,12 @@ _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _WRITTEN = "vk-"
 _KEEPERS = itertools.count(1)
 _GROUPS = itertools.count(1)
+_KEPT_RELATIONS = 200
+_TOO_LARGE = "spark.driver.maxResultSize"
+_NOT_FETCHED = (
+    ArrayType, MapType, StructType, VariantType, CalendarIntervalType, DayTimeIntervalType, YearMonthIntervalType,
+)  # fmt: skip
+"""Types whose files are left to Spark."""
 FEW = 200_000
 """Rows that are read in one piece."""
 _DATA_ERRORS = (
@@ -63,6 +77,7 @@ class Spark:
         self.jobs = 0
         """Spark jobs launched so far, where the session can tell."""
         self._relations: set[str] = set()
+        self._read_before: dict[tuple[Any, ...], DataFrame] = {}
 
     @cached_property
     def session(self) -> SparkSession:
@@ -85,10 +100,17 @@ class Spark:
             # Known to be empty when it is planned; an empty list of Python rows would start a Python worker.
             empty = [sf.lit(None).cast(f.dataType).alias(f.name) for f in schema.fields]
             return self.session.range(0).select(*empty)
-        try:
-            frame = self._read(files, schema, root)
-        except SPARK_ERRORS as error:  # a file that is not there any more
-            raise translate(error).hinting("the files of the table are not what its log says") from error
+        # Making a relation costs some ten milliseconds, and many tables do not change between two refreshes.
+        key = (schema.json(), root, *((f.path, *f.partition.items()) for f in files))
+        frame = self._read_before.pop(key, None)
+        if frame is None or not all(os.path.exists(f.path) for f in files):
+            try:
+                frame = self._read(files, schema, root)
+            except SPARK_ERRORS as error:  # a file that is not there any more
+                raise translate(error).hinting("the files of the table are not what its log says") from error
+        self._read_before[key] = frame  # the last of all to be forgotten
+        if len(self._read_before) > _KEPT_RELATIONS:
+            del self._read_before[next(iter(self._read_before))]
         # In one partition, a few rows are grouped and joined without a shuffle, each of which is a job.
         return frame.coalesce(1) if sum(f.rows for f in files) <= FEW else frame
 
@@ -168,6 +190,17 @@ class Spark:
         except OSError as error:
             shutil.rmtree(target, ignore_errors=True)
             raise cannot_write(location, error) from error
+
+    def write_few(self, frame: DataFrame, location: str, folder: str = "") -> list[NewFile]:
+        """The same for what is expected to be few rows: the driver fetches and writes them, in half of the time."""
+        if any(isinstance(f.dataType, _NOT_FETCHED) for f in frame.schema.fields):
+            return self.write(frame, location, folder)
+        try:
+            return self.write_arrow(self.collect(frame), location, folder)
+        except EngineError as error:
+            if _TOO_LARGE not in str(error.__cause__):
+                raise
+            return self.write(frame, location, folder)
 
     def write_arrow(self, data: pa.Table, location: str, folder: str = "") -> list[NewFile]:
         """The same for a few rows that are in the driver already."""

@@ -36,6 +36,8 @@ class RefreshReport:
     at: datetime | None = None
     dropped: dict[str, str] = field(default_factory=dict)
     """Foreign keys that this refresh could not rely on, with the reason."""
+    experience: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Of the last incremental refresh after each kind of change: how many rows had changed, and how many it read."""
 
     def __str__(self) -> str:
         return (
@@ -51,7 +53,9 @@ def entry_of(report: RefreshReport) -> str:
 
 def report_of(entry: str) -> RefreshReport:
     found = json.loads(entry)
-    return RefreshReport(**{**found, "at": datetime.fromisoformat(found["at"]) if found["at"] else None})
+    experience = {kind: (changed, read) for kind, (changed, read) in found.pop("experience", {}).items()}
+    at = datetime.fromisoformat(found.pop("at")) if found["at"] else None
+    return RefreshReport(**{**found, "at": at}, experience=experience)
 
 
 @dataclass(frozen=True, slots=True)

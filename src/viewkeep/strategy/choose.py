@@ -15,6 +15,12 @@ SMALL_VIEW = 0.1
 """Share of the source rows up to which comparing a view's old and new rows costs little beside computing them. An
 operator that is computed whole is computed as it was and as it is, a recompute computes it once: about twice the
 work, as `python -m bench operators` shows for a LIMIT inside a query and for unpartitioned windows."""
+LARGE = 1_000_000
+"""Source rows from which reading them is what a refresh costs; below, any way is quick."""
+READS_ALL = 0.9
+"""Share of the source rows that an incremental refresh may read and still be the cheaper way."""
+CHEAPLY_WRITTEN = 0.25
+"""Share of the source rows up to which writing a whole view costs little beside reading them."""
 CROSSOVER_UNLOGGED = 0.2
 """The same for a view that keeps no changes, whose recompute just replaces its rows: sums cross near 20 %."""
 
@@ -43,6 +49,8 @@ class Situation:
     """The operator that is computed whole at each refresh, and why, if there is one."""
     view_rows: int = 0
     """Rows that are stored of the view."""
+    experience: tuple[int, int] | None = None
+    """Of the last incremental refresh after the same kind of change: rows that had changed, rows that it read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,4 +120,19 @@ def choose(situation: Situation) -> Choice:
     said, limit = f"{changed:,} of {total:,} source rows changed ({share * 100:.1f} %)", f"{crossover * 100:.0f} %"
     if share > crossover:
         return full(f"{said}, more than the {limit} from which 'auto' recomputes")
+    if situation.experience and _reads_all(situation, changed, total):
+        before, read = situation.experience
+        return full(
+            f"{said}; the last incremental refresh after such changes ({before:,} rows) read {read:,} rows, "
+            "no fewer than the query itself: running it again is cheaper"
+        )
     return incremental(f"{said}, below the {limit} from which 'auto' recomputes")
+
+
+def _reads_all(situation: Situation, changed: int, total: int) -> bool:
+    """Whether nothing is gained by the incremental way, as statistics let it skip nothing: joined by columns that
+    the files are not ordered by. A change half as large is worth another try."""
+    assert situation.experience is not None
+    before, read = situation.experience
+    small = situation.view_rows <= CHEAPLY_WRITTEN * total
+    return total >= LARGE and small and 2 * changed >= before and read >= READS_ALL * total

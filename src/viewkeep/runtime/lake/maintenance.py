@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 Check = Callable[[pa.Table], pa.Array]
 SMALL = 1_000_000
 """Stored rows up to which a view of sums is simply written anew when something in it changes."""
-IN_DRIVER = 500_000
+IN_DRIVER = 1_500_000
 """Stored rows up to which a change is merged in the driver."""
 BROADCAST = 300_000
 """Rows that are sent to every task, where a delta is joined with a large table."""
@@ -137,6 +137,10 @@ class Maintenance:
             return False
         return not _true(pc.not_equal(net.column(f"{names.WEIGHT}_sum"), 0))
 
+    def _little(self) -> bool:
+        """Whether the change of the view is expected to be small enough for the driver."""
+        return bool(self.changed) and self._extent().few >= self.changed.keys()
+
     def _extent(self) -> Extent:
         sizes = {s.folded: self.sources.now(s).rows for s in self.stored.record.sources}
         largest = max(sizes.values())
@@ -150,7 +154,7 @@ class Maintenance:
         if self.program.change is None:
             if self.program.rows is None:
                 return Outcome()
-            added = write_rows(self.spark, self.stored.snapshot, self._query(self.program.rows))
+            added = write_rows(self.spark, self.stored.snapshot, self._query(self.program.rows), self._little())
             return Outcome(added, inserted=sum(f.rows for f in added))
         if self.plan.counted and self.stored.snapshot.rows <= SMALL and not self._small(self.stored.snapshot.files):
             return self._add_up(self._query(self.program.change), self.stored.snapshot.files)
@@ -160,7 +164,8 @@ class Maintenance:
         assert self.program.change is not None
         before = self.stored.snapshot
         computed = self._query(self.program.change)
-        written = self.spark.write(computed, before.location, CHANGES_FOLDER)
+        write = self.spark.write_few if self._little() else self.spark.write
+        written = write(computed, before.location, CHANGES_FOLDER)
         if not written:
             return Outcome()
         self.staged = Staged.of(before.location, written)
@@ -350,11 +355,11 @@ class Maintenance:
         return Values(found.sorted, False)
 
 
-def write_rows(spark: Spark, snapshot: Snapshot, frame: DataFrame) -> list[NewFile]:
-    """Write rows with the columns and types of a table."""
+def write_rows(spark: Spark, snapshot: Snapshot, frame: DataFrame, few: bool = False) -> list[NewFile]:
+    """Write rows with the columns and types of a table; `few`: as is expected of them."""
     typed = [col(f.name).cast(f.dataType).alias(f.name) for f in schema_of(snapshot).fields]
     try:
-        return spark.write(frame.select(*typed), snapshot.location)
+        return (spark.write_few if few else spark.write)(frame.select(*typed), snapshot.location)
     except SPARK_ERRORS as error:  # a column that does not fit is noticed before anything runs
         raise translate(error) from error
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from viewkeep.catalog import TableName
 from viewkeep.engine.spark import Spark, cannot_write
-from viewkeep.engine.table_format import Change, CommitConflict, Kind, LostHistory, Snapshot
+from viewkeep.engine.table_format import Change, CommitConflict, Kind, LostHistory, Snapshot, TableFormat
 from viewkeep.errors import RefreshError, ViewkeepError
 from viewkeep.plan.clock import NOW, THEN
 from viewkeep.runtime.clock import to_micros
@@ -87,7 +87,8 @@ class LakeRefresher:
             report = self._unchanged(stored, "no source changed", now, since)
             return replace(report, seconds=time.perf_counter() - began)
         self.db.check_zone(record)
-        choice = self._choose(stored, changed, now, lost, full)
+        experience, kind = _experience(self.format, stored), _kind_of(changed)
+        choice = self._choose(stored, changed, now, lost, full, experience.get(kind))
         reading = Reading()
         choice, outcome = self._compute(stored, choice, changed, since, reading)
         if idle and not outcome.inserted and not outcome.deleted:
@@ -95,6 +96,9 @@ class LakeRefresher:
             reason = "no source changed, and no row has crossed a bound"
             report = self._unchanged(stored, reason, now, since)
             return replace(report, seconds=time.perf_counter() - began)
+        rows_changed = sum(c.inserted + c.deleted for c in changed.values())
+        if choice.strategy != "recompute":
+            experience[kind] = (rows_changed, reading.rows)
         report = RefreshReport(
             str(record.name),
             choice.strategy,
@@ -104,13 +108,14 @@ class LakeRefresher:
             time.perf_counter() - began,
             versions,
             stored.snapshot.version + 1,
-            sum(c.inserted + c.deleted for c in changed.values()),
+            rows_changed,
             choice.predicted_rows,
             reading.rows,
             reading.bytes,
             self.spark.jobs - jobs,
             datetime.now(UTC),
             choice.dropped,
+            experience,
         )
         consumed = _consumed(now)
         if record.timed:
@@ -133,6 +138,7 @@ class LakeRefresher:
             versions={str(s): snapshot.version for s, snapshot in now.items()},
             version=stored.snapshot.version,
             at=datetime.now(UTC),
+            experience=_experience(self.format, stored),
         )
         moved = any(since[s.folded] != snapshot.version for s, snapshot in now.items())
         last = self.format.info(stored.snapshot, REPORT)
@@ -189,6 +195,7 @@ class LakeRefresher:
         now: Mapping[TableName, Snapshot],
         lost: str | None,
         full: bool,
+        experience: tuple[int, int] | None,
     ) -> Choice:
         record = stored.record
         choice = choose(
@@ -204,6 +211,7 @@ class LakeRefresher:
                 record.timed,
                 self.db.compiled(record).anew,
                 stored.snapshot.rows,
+                experience,
             )
         )
         return allowed(choice, record, full)
@@ -239,6 +247,17 @@ class LakeRefresher:
         found_by = self.db.compiled(stored.record).layout.found_by
         added = clustered(self.spark, location, written, schema_of(stored.snapshot), found_by)
         return Outcome(added, stored.snapshot.files, None, sum(f.rows for f in added), stored.snapshot.rows)
+
+
+def _experience(format_: TableFormat, stored: StoredView) -> dict[str, tuple[int, int]]:
+    """What incremental refreshes of a view have cost so far; each commit of one carries it on."""
+    last = format_.info(stored.snapshot, REPORT)
+    return dict(report_of(last).experience) if last else {}
+
+
+def _kind_of(changed: Mapping[str, Change]) -> str:
+    """What happened to which sources, in a word: another kind of change is another experience."""
+    return " ".join(f"{source}{'±' if change.deleted else '+'}" for source, change in sorted(changed.items()))
 
 
 def _consumed(now: Mapping[TableName, Snapshot]) -> dict[str, int]:

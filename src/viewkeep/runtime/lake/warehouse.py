@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +207,7 @@ class Warehouse:
 
 
 # ---------------------------------------------------------------------- types
+@lru_cache(maxsize=500)
 def columns_of(schema: str) -> tuple[Column, ...]:
     """The columns of a table, from its schema as JSON."""
     struct = StructType.fromJson(json.loads(schema))
