@@ -65,6 +65,7 @@ OPERATORS = (
     Operator("window below a group", "SELECT n, COUNT(*) AS c FROM (SELECT RANK() OVER (PARTITION BY k ORDER BY v) AS n FROM g) t GROUP BY n"),
     Operator("window without partition", "SELECT id, v FROM g QUALIFY RANK() OVER (ORDER BY v DESC, id) <= 1000"),
     Operator("… all rows, no changes kept", "SELECT id, RANK() OVER (ORDER BY v) AS n FROM g", "none"),
+    Operator("window over all groups", "SELECT k, SUM(v) AS s, RANK() OVER (ORDER BY SUM(v) DESC) AS n FROM f GROUP BY k"),
     Operator("sum, count, avg", "SELECT k, SUM(v) AS s, COUNT(*) AS n, AVG(v) AS a FROM f GROUP BY k"),
     Operator("sum over a join", "SELECT d.name, SUM(f.v) AS s FROM f JOIN d ON f.k = d.k GROUP BY d.name"),
     Operator("sum over a left join", "SELECT d.k, SUM(f.v) AS s FROM d LEFT JOIN f ON f.k = d.k AND f.v < 500 GROUP BY d.k"),
@@ -94,7 +95,7 @@ OPERATORS = (
 
 
 def operators(quick: bool = False) -> Result:
-    rows, groups, batches = (8_000, 800, 1) if quick else (4_000_000, 400_000, 3)
+    rows, groups, batches = (8_000, 800, 1) if quick else (8_000_000, 400_000, 3)
     table = Table(
         f"f ({rows:,} rows), g ({rows // 4:,}), d ({groups:,}); 0.1 % of each changes, median of {batches}",
         (

@@ -56,7 +56,11 @@ def tpch(quick: bool = False) -> Result:
             seen = measure(keeper, orders, views, int(1_500 * scale), deletes, warm, rounds)
             tables.append(_table(f"{kind}, 0.1 % of {1_500_000 * scale:,.0f}, median of {rounds}", seen))
             refresh, recompute = (sum(median(getattr(s, n)) for s in seen) for n in ("refresh", "recompute"))
-            slower = [s.view.name for s in seen if median(s.refresh) > median(s.recompute)]
+            slower = [
+                f"{s.view.name} {median(s.refresh) / median(s.recompute):.2f}"
+                for s in seen
+                if median(s.refresh) > median(s.recompute)
+            ]
             met = verdict(refresh / recompute, TARGET, quick)
             whole.add(kind, refresh, recompute, refresh / recompute, TARGET, met, ", ".join(slower) or "none")
     return Result("spark-tpch", f"TPC-H scale {scale:g}", [*tables, whole])

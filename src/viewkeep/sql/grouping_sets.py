@@ -19,10 +19,9 @@ from viewkeep.errors import SqlError
 from viewkeep.plan.nodes import Field, Fresh, Join, Named, Node, Project, Union, Values
 from viewkeep.plan.scalars import Scalar, column, integer
 from viewkeep.sql.aggregates import aggregate_calls, whole_call
+from viewkeep.sql.meanings import meaning
 from viewkeep.sql.parse import position_of
 
-_TYPES = {"duckdb": ("BIGINT", "BIGINT"), "postgres": ("INT", "INT"), "spark": ("TINYINT", "BIGINT")}
-"""Of GROUPING and of GROUPING_ID, by dialect."""
 _SEVERAL = (exp.GroupingSets, exp.Rollup, exp.Cube)
 
 
@@ -74,8 +73,8 @@ class GroupingSets:
 
     @property
     def has_total(self) -> bool:
-        """Whether the empty set has a row in any case; Spark gives none where there are no rows."""
-        return () in self.sets and self.dialect != "spark"
+        """Whether there is an empty set that has a row in any case."""
+        return () in self.sets and meaning(self.dialect).empty_set_has_row
 
     def expand(self, node: Node, fresh: Fresh) -> Expanded:
         """Each row once for each set."""
@@ -147,7 +146,9 @@ class Expanded:
             exp.If(this=exp.EQ(this=column(self.number.id), expression=integer(i)), true=integer(b))
             for i, b in enumerate(bits)
         ]
-        return exp.cast(exp.Case(ifs=cases), _TYPES[self.of.dialect][isinstance(call, exp.GroupingId)])
+        told = meaning(self.of.dialect)
+        kind = told.grouping_id_type if isinstance(call, exp.GroupingId) else told.grouping_type
+        return exp.cast(exp.Case(ifs=cases), kind)
 
     def _guarded(self, call: exp.Expr, guard: Field) -> exp.Expr:
         real = exp.Not(this=exp.Is(this=column(guard.id), expression=exp.Null()))

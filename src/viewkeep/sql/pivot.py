@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from viewkeep.errors import SqlError, UnsupportedError
+from viewkeep.sql.meanings import meaning
 from viewkeep.sql.parse import position_of
 
 _ZERO_OF_NOTHING = (exp.Count, exp.CountIf, exp.ApproxDistinct)
@@ -84,7 +85,7 @@ def _value(pivoted: exp.Expr, item: exp.Expr, dialect: str) -> _Value:
         name = _text(literal)
         # NULL is a value like any other here.
         value, other = (pivoted.copy(), literal.copy())
-        if dialect == "duckdb":
+        if meaning(dialect).pivots_texts:
             value = exp.cast(value, "TEXT")
             other = other if isinstance(other, exp.Null) else exp.Literal.string(name)
         test = exp.NullSafeEQ(this=value, expression=other)
@@ -117,7 +118,7 @@ def _combined(lists: list[list[_Value]]) -> list[_Value]:
 
 
 def _named(value: _Value, call: exp.Expr, calls: list[exp.Expr], dialect: str) -> str:
-    if len(calls) == 1 and (dialect == "spark" or not call.alias):
+    if len(calls) == 1 and not (call.alias and meaning(dialect).pivot_names_lone_call):
         return value.name
     if not call.alias:
         raise UnsupportedError("PIVOT with several aggregates, one of them without a name", position_of(call))
@@ -129,7 +130,7 @@ def _filtered(call: exp.Expr, value: _Value, calls: list[exp.Expr], dialect: str
     if not isinstance(aggregate, exp.AggFunc):
         raise UnsupportedError("PIVOT of something that is not an aggregate alone", position_of(call))
     found = _where(aggregate, value)
-    if dialect != "spark" or not any(isinstance(c.unalias(), _ZERO_OF_NOTHING) for c in calls):
+    if meaning(dialect).pivot_counts_nothing or not any(isinstance(c.unalias(), _ZERO_OF_NOTHING) for c in calls):
         return found
     if not all(isinstance(c.unalias(), _TELLING_TYPES) for c in calls):
         raise UnsupportedError("PIVOT of a count beside another aggregate", position_of(call))

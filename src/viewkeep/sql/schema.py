@@ -9,11 +9,9 @@ from sqlglot import exp
 from viewkeep.catalog import TYPE_SPELLING, Catalog, Column, ForeignKey, Key, Kind, Table, Trust
 from viewkeep.errors import SqlError
 from viewkeep.sql.build import build_query
+from viewkeep.sql.meanings import meaning
 from viewkeep.sql.parse import parse_one, position_of, split
 from viewkeep.sql.statements import DeclareForeignKey, recognise, table_name
-
-_NOT_ENFORCING = frozenset({"spark"})
-"""Dialects of engines that keep foreign keys and enforce none."""
 
 
 def read_schema(text: str, dialect: str) -> Catalog:
@@ -100,7 +98,7 @@ def _constraint(item: exp.Expr, keys: list[Key], foreign: list[ForeignKey], dial
 
 def _reference(columns: tuple[str, ...], reference: exp.Expr, dialect: str) -> ForeignKey:
     target, said = reference.this, reference.args.get("options") or ()
-    trust = Trust.CHECKED if dialect in _NOT_ENFORCING or "NOT ENFORCED" in said else Trust.ENGINE
+    trust = Trust.ENGINE if meaning(dialect).enforces_foreign_keys and "NOT ENFORCED" not in said else Trust.CHECKED
     if isinstance(target, exp.Schema):
         return ForeignKey(columns, table_name(target.this), tuple(c.name for c in target.expressions), trust)
     return ForeignKey(columns, table_name(target), (), trust)

@@ -13,6 +13,7 @@ from viewkeep.plan.nodes import Field, Filter, Fresh, Join, JoinKind, Named, Nod
 from viewkeep.plan.scalars import Scalar, column, columns_of, conjoin, conjuncts, operand
 from viewkeep.sql.clock import at_time
 from viewkeep.sql.determinism import check_deterministic
+from viewkeep.sql.meanings import meaning
 from viewkeep.sql.parse import position_of
 from viewkeep.sql.pivot import expand
 from viewkeep.sql.references import definition_of
@@ -85,7 +86,7 @@ class Source:
     """Grows as the clauses of a SELECT are read: `node` holds all rows so far, `scope` their names."""
 
     def __init__(self, env: Env, outer: Scope | None) -> None:
-        self.env, self.scope = env, Scope(outer=outer, shared_first=env.dialect != "duckdb")
+        self.env, self.scope = env, Scope(outer=outer, shared_first=meaning(env.dialect).shared_first)
         self.node: Node = Values(((exp.Literal.number(1),),), (Field("one", "INTEGER"),))  # SELECT without FROM
         self.tests: list[Scalar | Pending] = []
         """What WHERE and inner joins ask, not applied yet."""

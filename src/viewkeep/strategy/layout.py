@@ -2,12 +2,15 @@
 
 A view's plan is split in two. The core is what gets stored: the topmost aggregate as keys and
 state, or, where there is none, the rows themselves. The rest — HAVING, expressions over
-aggregates, ORDER BY … LIMIT — is the finalising query, a plain SQL view over the stored rows.
+aggregates, windows over all groups, ORDER BY … LIMIT — is the finalising query, a plain SQL view
+over the stored rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+
+from sqlglot import exp
 
 from viewkeep.catalog import Catalog, TableName
 from viewkeep.errors import SqlError
@@ -26,12 +29,16 @@ from viewkeep.plan.nodes import (
     Repeat,
     Scan,
     TopK,
+    Window,
     inputs_of,
 )
-from viewkeep.plan.scalars import column
+from viewkeep.plan.scalars import column, window_function
+from viewkeep.plan.ties import BY_PEERS, BY_POSITION, ONE_OF_THE_ROWS
 from viewkeep.strategy import names
 from viewkeep.strategy.components import State, from_rows, state_of
 from viewkeep.strategy.partitioned import Partition, partition_of
+
+_REPEATABLE = (*BY_PEERS, *BY_POSITION, *ONE_OF_THE_ROWS, exp.Count, exp.Min, exp.Max)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +56,7 @@ class Layout:
     above: Node
     """The finalising plan over `scan()`."""
     ordered: bool
-    """Whether the finalising plan has a LIMIT, so that one row in can push another out."""
+    """Whether the finalising plan has a LIMIT or a window, so that one row in can push another out."""
 
     @property
     def dated(self) -> bool:
@@ -171,21 +178,30 @@ def _stored_names(aggregate: Aggregate, state: State) -> tuple[str, ...]:
 
 
 def _core(root: Node) -> Node:
-    """The topmost aggregate if only projections, filters and an order are above it; else what is below a LIMIT."""
+    """The topmost aggregate if only projections, filters, windows over all groups and an order are above it; else
+    what is below a LIMIT."""
     node, below_order = root, root
-    while isinstance(node, Project | Filter | Repeat | TopK):
+    while isinstance(node, Project | Filter | Repeat | TopK) or _over_all(node):
         if isinstance(node, TopK):
             below_order = node.input
-        node = node.input
+        (node,) = inputs_of(node)
     return node if isinstance(node, Aggregate) else below_order
 
 
+def _over_all(node: Node) -> bool:
+    """Whether it is a window in which every row may depend on every other, and which says the same of the same
+    rows whenever it is asked: a sum of doubles may differ in its last digit."""
+    if not isinstance(node, Window) or node.partition:
+        return False
+    return all(isinstance(window_function(c.scalar), _REPEATABLE) for c in node.calls)
+
+
 def _limited(root: Node, core: Node) -> bool:
-    """Whether a LIMIT is applied when the view is read."""
+    """Whether a LIMIT or a window is applied when the view is read."""
     if root is core:
         return False
     cuts = isinstance(root, TopK) and (root.limit is not None or root.offset > 0)
-    return cuts or _limited(inputs_of(root)[0], core)
+    return cuts or isinstance(root, Window) or _limited(inputs_of(root)[0], core)
 
 
 def _label(column_id: str, query: Query) -> str:
@@ -198,12 +214,12 @@ def _label(column_id: str, query: Query) -> str:
 def _swap(root: Node, core: Node, stand_in: Node) -> Node:
     if root is core:
         return stand_in
-    assert isinstance(root, Project | Filter | Repeat | TopK)
+    assert isinstance(root, Project | Filter | Repeat | TopK | Window)
     return replace(root, input=_swap(root.input, core, stand_in))
 
 
 def _replace_scan(node: Node, stored: Node) -> Node:
     if isinstance(node, Scan):
         return stored
-    assert isinstance(node, Project | Filter | Repeat | TopK)
+    assert isinstance(node, Project | Filter | Repeat | TopK | Window)
     return replace(node, input=_replace_scan(node.input, stored))

@@ -29,6 +29,7 @@ _JOINS = {
 
 
 _RECOMPUTE = "recompute of this operator"
+_WHEN_READ = "applied when the view is read"
 
 
 def recomputed(root: Node, layout: BagLayout | GroupLayout) -> str | None:
@@ -64,17 +65,21 @@ def _time_filter(node: TimeFilter) -> str:
     return "delta, and the rows that time moves across the bound"
 
 
+def _inside(node: Node, layout: BagLayout | GroupLayout) -> bool:
+    """Whether a node is part of what is stored."""
+    return any(type(n) is type(node) and n.fields == node.fields for n in walk(layout.contents))
+
+
 def method_of(node: Node, layout: BagLayout | GroupLayout) -> str:
     """The word for one node of the view's plan."""
     if isinstance(node, Join):
         return _JOINS[node.kind]
     if isinstance(node, Window):
-        return _window(node)
+        return _window(node) if _inside(node, layout) else _WHEN_READ
     if isinstance(node, TimeFilter):
         return _time_filter(node)
     if isinstance(node, TopK):
-        inside = any(isinstance(n, TopK) and n.fields == node.fields for n in walk(layout.contents))
-        return f"{_RECOMPUTE}: one row in can push another out" if inside else "applied when the view is read"
+        return f"{_RECOMPUTE}: one row in can push another out" if _inside(node, layout) else _WHEN_READ
     if not isinstance(node, Aggregate):
         return "delta"
     if isinstance(layout, GroupLayout) and node.fields == layout.aggregate.fields:

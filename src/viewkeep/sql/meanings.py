@@ -1,0 +1,61 @@
+"""Where the same words mean something else in another dialect: one table, asked by whoever reads a query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    shared_first: bool
+    """Whether * begins with the columns of USING and NATURAL, as the standard says, or leaves them in their place."""
+    enforces_foreign_keys: bool
+    """Whether a foreign key of a table definition is kept by the engine, or only written down."""
+    grouping_type: str
+    grouping_id_type: str
+    empty_set_has_row: bool
+    """Whether the grouping set () has a row where there are no rows at all."""
+    pivots_texts: bool
+    """Whether PIVOT compares values by how they are written."""
+    pivot_names_lone_call: bool
+    """Whether the name of a PIVOT's only aggregate is part of its columns' names."""
+    pivot_counts_nothing: bool
+    """Whether a count in a PIVOT is 0, not NULL, where there are no rows."""
+
+
+_MEANINGS = {
+    "duckdb": Meaning(
+        shared_first=False,
+        enforces_foreign_keys=True,
+        grouping_type="BIGINT",
+        grouping_id_type="BIGINT",
+        empty_set_has_row=True,
+        pivots_texts=True,
+        pivot_names_lone_call=True,
+        pivot_counts_nothing=True,
+    ),
+    "postgres": Meaning(
+        shared_first=True,
+        enforces_foreign_keys=True,
+        grouping_type="INT",
+        grouping_id_type="INT",
+        empty_set_has_row=True,
+        pivots_texts=False,
+        pivot_names_lone_call=True,
+        pivot_counts_nothing=True,
+    ),
+    "spark": Meaning(
+        shared_first=True,
+        enforces_foreign_keys=False,
+        grouping_type="TINYINT",
+        grouping_id_type="BIGINT",
+        empty_set_has_row=False,
+        pivots_texts=False,
+        pivot_names_lone_call=False,
+        pivot_counts_nothing=False,
+    ),
+}
+
+
+def meaning(dialect: str) -> Meaning:
+    return _MEANINGS[dialect]
