@@ -629,6 +629,18 @@ CASES = (
         "SELECT customer, product, SUM(qty) AS s, SUM(SUM(qty)) OVER (PARTITION BY customer) AS t, RANK() OVER (PARTITION BY customer ORDER BY COUNT(*) DESC) AS rk FROM orders GROUP BY customer, product",
     ),
     Case(
+        "rank of groups",
+        "SELECT customer, SUM(qty) AS s, RANK() OVER (ORDER BY SUM(qty) DESC) AS n, COUNT(*) OVER () AS many FROM orders GROUP BY customer",
+    ),
+    Case(
+        "first of the groups",
+        "SELECT kind, MIN(value) AS low FROM events GROUP BY kind QUALIFY ROW_NUMBER() OVER (ORDER BY MIN(value), kind) <= 2",
+    ),
+    Case(
+        "rank and limit of groups",
+        "SELECT c.region, COUNT(*) AS n, DENSE_RANK() OVER (ORDER BY COUNT(*)) AS place FROM orders o JOIN customers c ON o.customer = c.id GROUP BY c.region HAVING COUNT(*) > 1 ORDER BY place, region LIMIT 3",
+    ),
+    Case(
         "window over groups global",
         "SELECT customer, SUM(amount) AS s, SUM(SUM(amount)) OVER (ORDER BY customer) AS t FROM orders GROUP BY customer HAVING COUNT(*) > 1",
     ),
