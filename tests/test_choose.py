@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import viewkeep
-from viewkeep.strategy.choose import Situation, choose
+from viewkeep.strategy.choose import Experience, Situation, choose
 
 TOP = "SELECT SUM(v) AS s FROM (SELECT id, v FROM t ORDER BY v DESC, id LIMIT 5) q"
 RANKS = "SELECT id, RANK() OVER (ORDER BY v) AS n FROM t"
@@ -48,19 +48,21 @@ def test_auto_recomputes_what_would_be_computed_twice_for_a_small_view(
 
 
 @pytest.mark.parametrize(
-    ("experience", "changed", "sources", "stored", "way"),
+    ("experience", "changed", "sources", "is_read", "way"),
     [
-        (None, 1_000, 2_000_000, 10_000, "classical"),
-        ((1_000, 1_990_000), 1_000, 2_000_000, 10_000, "recompute"),
-        ((1_000, 1_990_000), 400, 2_000_000, 10_000, "classical"),  # so small a change was not tried yet
-        ((1_000, 1_200_000), 1_000, 2_000_000, 10_000, "classical"),  # much was skipped
-        ((1_000, 1_990_000), 1_000, 2_000_000, 900_000, "classical"),  # the view is dear to write
-        ((10, 1_000), 10, 1_000, 10, "classical"),  # nothing is dear here
+        (None, 1_000, 2_000_000, False, "classical"),
+        (Experience(1_000, 1_990_000, 1.2, 0.8), 1_000, 2_000_000, False, "recompute"),
+        (Experience(1_000, 1_990_000, 0.7, 0.8), 1_000, 2_000_000, False, "classical"),  # a gain all the same
+        (Experience(1_000, 1_990_000, 1.2, 0.8), 400, 2_000_000, False, "classical"),  # so small a change is new
+        (Experience(1_000, 1_200_000, 1.2, 0.8), 1_000, 2_000_000, False, "classical"),  # much was skipped
+        (Experience(1_000, 1_990_000, 1.2, 0.8), 1_000, 2_000_000, True, "classical"),  # views above would suffer
+        (Experience(10, 1_000, 1.2, 0.8), 10, 1_000, False, "classical"),  # nothing is dear here
+        (Experience(1_000, 1_990_000, 1.2, 0.0), 1_000, 2_000_000, False, "classical"),  # nobody knows the other way
     ],
 )
-def test_auto_learns_what_an_incremental_refresh_reads(
-    experience: tuple[int, int] | None, changed: int, sources: int, stored: int, way: str
+def test_auto_learns_from_what_refreshes_have_cost(
+    experience: Experience | None, changed: int, sources: int, is_read: bool, way: str
 ) -> None:
     for policy, expected in (("auto", way), ("incremental", "classical")):
-        situation = Situation(policy, "auto", {"t": changed}, {"t": sources}, view_rows=stored, experience=experience)
+        situation = Situation(policy, "auto", {"t": changed}, {"t": sources}, experience=experience, is_read=is_read)
         assert choose(situation).strategy == expected

@@ -36,8 +36,10 @@ class RefreshReport:
     at: datetime | None = None
     dropped: dict[str, str] = field(default_factory=dict)
     """Foreign keys that this refresh could not rely on, with the reason."""
-    experience: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Of the last incremental refresh after each kind of change: how many rows had changed, and how many it read."""
+    experience: dict[str, tuple[int, int, float]] = field(default_factory=dict)
+    """Of the last incremental refresh after each kind of change: rows that had changed, rows that it read, seconds."""
+    full_seconds: float = 0.0
+    """What running the whole query took when it was last done; 0 where nobody looked."""
 
     def __str__(self) -> str:
         return (
@@ -53,7 +55,7 @@ def entry_of(report: RefreshReport) -> str:
 
 def report_of(entry: str) -> RefreshReport:
     found = json.loads(entry)
-    experience = {kind: (changed, read) for kind, (changed, read) in found.pop("experience", {}).items()}
+    experience = {kind: tuple(seen) for kind, seen in found.pop("experience", {}).items()}
     at = datetime.fromisoformat(found.pop("at")) if found["at"] else None
     return RefreshReport(**{**found, "at": at}, experience=experience)
 

@@ -18,11 +18,25 @@ work, as `python -m bench operators` shows for a LIMIT inside a query and for un
 LARGE = 1_000_000
 """Source rows from which reading them is what a refresh costs; below, any way is quick."""
 READS_ALL = 0.9
-"""Share of the source rows that an incremental refresh may read and still be the cheaper way."""
-CHEAPLY_WRITTEN = 0.25
-"""Share of the source rows up to which writing a whole view costs little beside reading them."""
+"""Share of the source rows from which an incremental refresh is doubtful: statistics let it skip nothing."""
+WARM = 0.4
+"""What the first run of a query in a session takes of the seconds of its creation when it comes again."""
 CROSSOVER_UNLOGGED = 0.2
 """The same for a view that keeps no changes, whose recompute just replaces its rows: sums cross near 20 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class Experience:
+    """What an incremental refresh has cost, and what running the query would have."""
+
+    changed: int
+    read: int
+    seconds: float
+    full_seconds: float
+
+    def speaks_against(self, changed: int, total: int) -> bool:
+        """Whether it was no gain; a change half as large is worth another try."""
+        return self.read >= READS_ALL * total and self.seconds > self.full_seconds > 0 and 2 * changed >= self.changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +63,10 @@ class Situation:
     """The operator that is computed whole at each refresh, and why, if there is one."""
     view_rows: int = 0
     """Rows that are stored of the view."""
-    experience: tuple[int, int] | None = None
-    """Of the last incremental refresh after the same kind of change: rows that had changed, rows that it read."""
+    experience: Experience | None = None
+    """Of the last incremental refresh after the same kind of change."""
+    is_read: bool = False
+    """Whether other views read this one: a recompute would hand them all of its rows as changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,19 +136,10 @@ def choose(situation: Situation) -> Choice:
     said, limit = f"{changed:,} of {total:,} source rows changed ({share * 100:.1f} %)", f"{crossover * 100:.0f} %"
     if share > crossover:
         return full(f"{said}, more than the {limit} from which 'auto' recomputes")
-    if situation.experience and _reads_all(situation, changed, total):
-        before, read = situation.experience
+    last = situation.experience
+    if last is not None and not situation.is_read and total >= LARGE and last.speaks_against(changed, total):
         return full(
-            f"{said}; the last incremental refresh after such changes ({before:,} rows) read {read:,} rows, "
-            "no fewer than the query itself: running it again is cheaper"
+            f"{said}; the last incremental refresh after such changes read {last.read:,} rows, no fewer than the "
+            f"query itself, and took {last.seconds:.1f} s, which the query takes in {last.full_seconds:.1f} s"
         )
     return incremental(f"{said}, below the {limit} from which 'auto' recomputes")
-
-
-def _reads_all(situation: Situation, changed: int, total: int) -> bool:
-    """Whether nothing is gained by the incremental way, as statistics let it skip nothing: joined by columns that
-    the files are not ordered by. A change half as large is worth another try."""
-    assert situation.experience is not None
-    before, read = situation.experience
-    small = situation.view_rows <= CHEAPLY_WRITTEN * total
-    return total >= LARGE and small and 2 * changed >= before and read >= READS_ALL * total

@@ -42,6 +42,7 @@ from viewkeep.runtime.since import version_of
 from viewkeep.sql.parse import Statement, parse_one
 from viewkeep.sql.references import missing_in, named_in, replace_tables
 from viewkeep.strategy import names
+from viewkeep.strategy.choose import WARM
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -188,15 +189,17 @@ class LakeDatabase(Database):
         files += self.spark.write(frame, location)
         files[:] = clustered(self.spark, location, files, frame.schema, compiled.layout.found_by)
         now = {s: sources.now(s) for s in made.sources}
+        seconds = time.perf_counter() - began
         report = RefreshReport(
             str(made.name),
             "recompute",
             "created",
             rows_inserted=sum(f.rows for f in files),
-            seconds=time.perf_counter() - began,
+            seconds=seconds,
             versions={str(s): snapshot.version for s, snapshot in now.items()},
             jobs=self.spark.jobs - jobs,
             at=datetime.now(UTC),
+            full_seconds=seconds * WARM,
         )
         self.warehouse.format.create(
             location,

@@ -27,7 +27,7 @@ from viewkeep.runtime.lake.stored import REPORT, TIME, StoredView, position_name
 from viewkeep.runtime.policy import allowed
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import RefreshReport, entry_of, report_of
-from viewkeep.strategy.choose import Choice, Situation, choose, with_foreign_keys
+from viewkeep.strategy.choose import Choice, Experience, Situation, choose, with_foreign_keys
 
 if TYPE_CHECKING:
     from viewkeep.runtime.lake.database import LakeDatabase
@@ -87,8 +87,8 @@ class LakeRefresher:
             report = self._unchanged(stored, "no source changed", now, since)
             return replace(report, seconds=time.perf_counter() - began)
         self.db.check_zone(record)
-        experience, kind = _experience(self.format, stored), _kind_of(changed)
-        choice = self._choose(stored, changed, now, lost, full, experience.get(kind))
+        last, kind = _last_report(self.format, stored), _kind_of(changed)
+        choice = self._choose(stored, changed, now, lost, full, _experience(last, kind))
         reading = Reading()
         choice, outcome = self._compute(stored, choice, changed, since, reading)
         if idle and not outcome.inserted and not outcome.deleted:
@@ -96,16 +96,19 @@ class LakeRefresher:
             reason = "no source changed, and no row has crossed a bound"
             report = self._unchanged(stored, reason, now, since)
             return replace(report, seconds=time.perf_counter() - began)
-        rows_changed = sum(c.inserted + c.deleted for c in changed.values())
-        if choice.strategy != "recompute":
-            experience[kind] = (rows_changed, reading.rows)
+        rows_changed, spent = sum(c.inserted + c.deleted for c in changed.values()), time.perf_counter() - began
+        experience, full_seconds = last.experience, last.full_seconds
+        if choice.strategy == "recompute":
+            full_seconds = spent
+        else:
+            experience = {**experience, kind: (rows_changed, reading.rows, spent)}
         report = RefreshReport(
             str(record.name),
             choice.strategy,
             choice.reason,
             outcome.inserted,
             outcome.deleted,
-            time.perf_counter() - began,
+            spent,
             versions,
             stored.snapshot.version + 1,
             rows_changed,
@@ -116,6 +119,7 @@ class LakeRefresher:
             datetime.now(UTC),
             choice.dropped,
             experience,
+            full_seconds,
         )
         consumed = _consumed(now)
         if record.timed:
@@ -131,6 +135,7 @@ class LakeRefresher:
         since: Mapping[str, int | None],
     ) -> RefreshReport:
         """Nothing to do. That is written down once, and again when a source moved on without a change."""
+        last = _last_report(self.format, stored)
         report = RefreshReport(
             str(stored.record.name),
             "unchanged",
@@ -138,11 +143,11 @@ class LakeRefresher:
             versions={str(s): snapshot.version for s, snapshot in now.items()},
             version=stored.snapshot.version,
             at=datetime.now(UTC),
-            experience=_experience(self.format, stored),
+            experience=last.experience,
+            full_seconds=last.full_seconds,
         )
         moved = any(since[s.folded] != snapshot.version for s, snapshot in now.items())
-        last = self.format.info(stored.snapshot, REPORT)
-        if moved or last is None or report_of(last).strategy != "unchanged":
+        if moved or last.strategy != "unchanged":
             # Whoever may not write, or was second, has still seen that nothing changed.
             with suppress(CommitConflict, ViewkeepError, OSError):
                 noted = replace(report, version=stored.snapshot.version + 1)
@@ -195,7 +200,7 @@ class LakeRefresher:
         now: Mapping[TableName, Snapshot],
         lost: str | None,
         full: bool,
-        experience: tuple[int, int] | None,
+        experience: Experience | None,
     ) -> Choice:
         record = stored.record
         choice = choose(
@@ -212,6 +217,7 @@ class LakeRefresher:
                 self.db.compiled(record).anew,
                 stored.snapshot.rows,
                 experience,
+                any(record.name.folded == s.folded for view in self.db.views.values() for s in view.sources),
             )
         )
         return allowed(choice, record, full)
@@ -249,10 +255,15 @@ class LakeRefresher:
         return Outcome(added, stored.snapshot.files, None, sum(f.rows for f in added), stored.snapshot.rows)
 
 
-def _experience(format_: TableFormat, stored: StoredView) -> dict[str, tuple[int, int]]:
-    """What incremental refreshes of a view have cost so far; each commit of one carries it on."""
+def _last_report(format_: TableFormat, stored: StoredView) -> RefreshReport:
+    """That of the last commit, which carries on what refreshes of the view have cost so far."""
     last = format_.info(stored.snapshot, REPORT)
-    return dict(report_of(last).experience) if last else {}
+    return report_of(last) if last else RefreshReport(str(stored.record.name), "unknown", "")
+
+
+def _experience(last: RefreshReport, kind: str) -> Experience | None:
+    seen = last.experience.get(kind)
+    return Experience(*seen, last.full_seconds) if seen else None
 
 
 def _kind_of(changed: Mapping[str, Change]) -> str:
