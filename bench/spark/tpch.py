@@ -31,7 +31,7 @@ class Seen:
 
 
 def tpch(quick: bool = False) -> Result:
-    scale, warm, rounds = (0.01, 0, 1) if quick else (1.0, 2, 5)
+    scale, warm, rounds = (0.01, 0, 1) if quick else (1.0, 3, 5)
     kinds = {"orders come and go, customers change": (VIEWS[:3] if quick else VIEWS, True)}
     if not quick:
         kinds = {"orders come": (APPENDED, False), **kinds}

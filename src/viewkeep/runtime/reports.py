@@ -36,8 +36,9 @@ class RefreshReport:
     at: datetime | None = None
     dropped: dict[str, str] = field(default_factory=dict)
     """Foreign keys that this refresh could not rely on, with the reason."""
-    experience: dict[str, tuple[int, int, float]] = field(default_factory=dict)
-    """Of the last incremental refresh after each kind of change: rows that had changed, rows that it read, seconds."""
+    experience: dict[str, tuple[int, int, float, int]] = field(default_factory=dict)
+    """Of the incremental refreshes after each kind of change: rows that had changed and rows that were read, the last
+    time; the fewest seconds; how many there were."""
     full_seconds: float = 0.0
     """What running the whole query took when it was last done; 0 where nobody looked."""
 

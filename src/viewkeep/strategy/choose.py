@@ -19,6 +19,8 @@ LARGE = 1_000_000
 """Source rows from which reading them is what a refresh costs; below, any way is quick."""
 READS_ALL = 0.9
 """Share of the source rows from which an incremental refresh is doubtful: statistics let it skip nothing."""
+ENOUGH = 2
+"""Refreshes from which something is concluded."""
 WARM = 0.4
 """What the first run of a query in a session takes of the seconds of its creation when it comes again."""
 CROSSOVER_UNLOGGED = 0.2
@@ -27,16 +29,19 @@ CROSSOVER_UNLOGGED = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Experience:
-    """What an incremental refresh has cost, and what running the query would have."""
+    """What incremental refreshes have cost, and what running the query would have."""
 
     changed: int
     read: int
     seconds: float
+    times: int
     full_seconds: float
 
     def speaks_against(self, changed: int, total: int) -> bool:
-        """Whether it was no gain; a change half as large is worth another try."""
-        return self.read >= READS_ALL * total and self.seconds > self.full_seconds > 0 and 2 * changed >= self.changed
+        """Whether it was no gain. The first time is slower than any other; a change half as large is something new."""
+        if self.times < ENOUGH or 2 * changed < self.changed:
+            return False
+        return self.read >= READS_ALL * total and self.seconds > self.full_seconds > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ class Situation:
     view_rows: int = 0
     """Rows that are stored of the view."""
     experience: Experience | None = None
-    """Of the last incremental refresh after the same kind of change."""
+    """Of incremental refreshes after the same kind of change."""
     is_read: bool = False
     """Whether other views read this one: a recompute would hand them all of its rows as changed."""
 
@@ -139,7 +144,7 @@ def choose(situation: Situation) -> Choice:
     last = situation.experience
     if last is not None and not situation.is_read and total >= LARGE and last.speaks_against(changed, total):
         return full(
-            f"{said}; the last incremental refresh after such changes read {last.read:,} rows, no fewer than the "
-            f"query itself, and took {last.seconds:.1f} s, which the query takes in {last.full_seconds:.1f} s"
+            f"{said}; incremental refreshes after such changes read {last.read:,} rows, no fewer than the query "
+            f"itself, and take {last.seconds:.1f} s, where the query takes {last.full_seconds:.1f} s"
         )
     return incremental(f"{said}, below the {limit} from which 'auto' recomputes")

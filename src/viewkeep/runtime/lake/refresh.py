@@ -101,7 +101,8 @@ class LakeRefresher:
         if choice.strategy == "recompute":
             full_seconds = spent
         else:
-            experience = {**experience, kind: (rows_changed, reading.rows, spent)}
+            _, _, fewest, times = experience.get(kind, (0, 0, spent, 0))
+            experience = {**experience, kind: (rows_changed, reading.rows, min(fewest, spent), times + 1)}
         report = RefreshReport(
             str(record.name),
             choice.strategy,
