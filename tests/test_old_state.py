@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 import viewkeep
+from operator_cases import CASES, Case
 from support import TABLES, assert_same_bag, awkward_changes, empty, heavy_mix, open_keeper, refill, rows_of
-from test_operators import CASES, Case
 from viewkeep.catalog import TableName
 from viewkeep.emit.select import by_name, select
 from viewkeep.errors import UnsupportedError
