@@ -1,4 +1,4 @@
-"""Every incremental operator under every batch: after each refresh the view is its query, and nothing was recomputed."""
+"""Every incremental operator under every batch: after each refresh the view is its query, and not by a recompute."""
 
 from __future__ import annotations
 
