@@ -15,6 +15,7 @@ import pytest
 
 import viewkeep
 from support import Engine, assert_view_equals_query, bag, rows_of
+from viewkeep.strategy import choose
 
 maintenance = pytest.importorskip("viewkeep.runtime.lake.maintenance", reason="Spark is not installed")
 clustering = pytest.importorskip("viewkeep.runtime.lake.clustering", reason="Spark is not installed")
@@ -307,6 +308,34 @@ def test_rows_read_do_not_grow_with_a_clustered_table(
             stored = keeper.query("SELECT COUNT(*) AS n FROM v").to_pylist()[0]["n"]
             read.append(report.rows_read - 2 * stored)  # one file, looked up and written again
     assert read[1] <= read[0] + 10, read
+
+
+@pytest.mark.parametrize("read_by_another", [False, True])
+def test_where_a_new_minimum_is_looked_for_everywhere_the_query_is_run(
+    keeper: viewkeep.Keeper, monkeypatch: pytest.MonkeyPatch, read_by_another: bool
+) -> None:
+    for module in (choose, maintenance):
+        monkeypatch.setattr(module, "LARGE", 50)
+    query = "SELECT g, MIN(x) AS low, COUNT(*) AS n FROM t GROUP BY g"
+    create(keeper, query)
+    create(keeper, query, "w", policy="incremental")
+    if read_by_another:
+        create(keeper, "SELECT SUM(low) AS s FROM v", "above")
+    ways, reasons = [], []
+    for gone in (0, 1, 50, 2):  # 50 is nobody's minimum, but that shows only when it was looked for
+        keeper.sql(f"DELETE FROM t WHERE x = {gone}")
+        reports = {r.view: r for r in keeper.refresh()}
+        ways.append(reports["v"].strategy)
+        reasons.append(reports["v"].reason)
+        assert reports["w"].strategy == "classical"
+        for view in ("v", "w"):
+            assert_view_equals_query(keeper, view, query, f"{gone} is gone")
+    if read_by_another:
+        assert ways == ["classical"] * 4
+    else:
+        assert ways == ["recompute"] * 4
+        assert "would be looked for in 99 rows" in reasons[0]
+        assert "incremental refreshes after such changes read" in reasons[1]  # and are not tried again
 
 
 def test_a_report_is_what_history_tells(keeper: viewkeep.Keeper) -> None:

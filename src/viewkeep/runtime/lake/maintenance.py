@@ -36,6 +36,7 @@ from viewkeep.runtime.lake.sources import Sources, schema_of
 from viewkeep.runtime.lake.staged import MOST_ROWS, Staged, read_small
 from viewkeep.runtime.lake.stored import StoredView
 from viewkeep.strategy import names
+from viewkeep.strategy.choose import LARGE, READS_ALL
 from viewkeep.strategy.files import CHANGE, MOVED, TOUCHED, WAS
 from viewkeep.strategy.pruning import Origin, Relation
 from viewkeep.strategy.shape import Shape
@@ -56,7 +57,12 @@ IN_DRIVER_BYTES = 64 * 2**20
 
 
 class StartOver(Exception):
-    """The incremental way failed: the view is recomputed, with the reason."""
+    """The incremental way failed, or turned out to be the longer one: the view is recomputed, with the reason."""
+
+    def __init__(self, reason: str, would_read: int = 0) -> None:
+        super().__init__(reason)
+        self.would_read = would_read
+        """Rows, where it was given up because of them."""
 
 
 @dataclass(slots=True)
@@ -98,7 +104,10 @@ class Maintenance:
         since: Mapping[str, int | None],
         reading: Reading,
         times: Mapping[str, datetime],
+        may_recompute: bool = False,
     ) -> None:
+        """`may_recompute`: whether to give up where that is cheaper."""
+        self.may_recompute = may_recompute
         self.spark, self.local, self.sources, self.times = db.spark, db.local, sources, times
         self.stored, self.since, self.reading = stored, since, reading
         self.compiled = db.compiled(stored.record)
@@ -245,6 +254,7 @@ class Maintenance:
         """Rows of the touched files that stay, and what comes in place of those that go."""
         texts = [self.program.rows] if self.program.rows is not None else []
         if self.program.anew is not None and self._any_hit(staged):
+            self._stop_if_all_is_read(self.program.anew)
             texts.append(self.program.anew)
         parts = [self._query(text, change, touched) for text in texts]
         frame = parts[0]
@@ -271,6 +281,20 @@ class Maintenance:
                 f"{gone} rows should have left the view and {found} were found: a declared key does not hold"
             )
         return Outcome(added, touched, Recorded(staged.folder, came, gone), came, gone)
+
+    def _stop_if_all_is_read(self, anew: Text) -> None:
+        """Groups that lost their extreme are looked for among the rows of the tables. Where statistics let that skip
+        nothing, running the query is cheaper: it need not find out what it is about."""
+        if not self.may_recompute:
+            return
+        read = sum(f.rows for r in anew.relations.values() if self._is_table(r) for f in self._pruned(r)[1])
+        total = sum(self.sources.now(s).rows for s in self.stored.record.sources)
+        if total >= LARGE and read >= READS_ALL * total:
+            raise StartOver(
+                f"a minimum or maximum was deleted, and the next one would be looked for in {read:,} rows, no fewer "
+                "than the query itself reads",
+                self.reading.rows + read,
+            )
 
     def _any_hit(self, staged: Staged) -> bool:
         hits = staged.count(self._is_hit)
@@ -322,21 +346,32 @@ class Maintenance:
             change = self.changed[name.folded]
             self.reading.add(change.files)
             return self.sources.delta(name, since)
-        snapshot = self.sources.now(name)
-        if relation.state is State.OLD and name.folded in self.changed:
-            snapshot = self.sources.at(name, since)
-        if name.folded in self.sources.records:
-            self.reading.add(snapshot.files)
-            return self.sources.rows(name, snapshot)
-        large = snapshot.rows > FEW  # a small table is read as a whole, sooner than it is known what to leave out
-        wanted = [(c, v) for c, origin in relation.keys if large and (v := self._values(origin)) is not None]
-        # A table that is read by version is pruned by its own reader, which is told the same conditions below.
-        files = snapshot.files if snapshot.by_version else prune(snapshot.files, wanted)
+        snapshot, files, wanted = self._pruned(relation)
         self.reading.add(files)
         frame = self.sources.rows(name, snapshot, files)
         for column, values in wanted:
             frame = frame.where(values.condition(col(column)))
         return frame
+
+    def _is_table(self, relation: Relation) -> bool:
+        """Whether it is a source, as it is or was."""
+        return relation.state is not State.DELTA and relation.table.folded in self.since
+
+    def _pruned(self, relation: Relation) -> tuple[Snapshot, tuple[DataFile, ...], list[tuple[str, Values]]]:
+        """The version of a source that a query reads, those of its files that can matter, and why the others cannot."""
+        name = relation.table
+        snapshot = self.sources.now(name)
+        if relation.state is State.OLD and name.folded in self.changed:
+            since = self.since[name.folded]
+            assert since is not None
+            snapshot = self.sources.at(name, since)
+        # A small table is read as a whole, sooner than it is known what to leave out.
+        if name.folded in self.sources.records or snapshot.rows <= FEW:
+            return snapshot, snapshot.files, []
+        wanted = [(c, v) for c, origin in relation.keys if (v := self._values(origin)) is not None]
+        # A table that is read by version is pruned by its own reader, which is told the same conditions.
+        files = snapshot.files if snapshot.by_version else prune(snapshot.files, wanted)
+        return snapshot, files, wanted
 
     def _values(self, origin: Origin) -> Values | None:
         """The values that a column of a change has, where they are few."""

@@ -27,7 +27,7 @@ from viewkeep.runtime.lake.stored import REPORT, TIME, StoredView, position_name
 from viewkeep.runtime.policy import allowed
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import RefreshReport, entry_of, report_of
-from viewkeep.strategy.choose import Choice, Experience, Situation, choose, with_foreign_keys
+from viewkeep.strategy.choose import ENOUGH, Choice, Experience, Situation, choose, with_foreign_keys
 
 if TYPE_CHECKING:
     from viewkeep.runtime.lake.database import LakeDatabase
@@ -53,7 +53,7 @@ class LakeRefresher:
 
     # ------------------------------------------------------------------ one view
     def _view(self, record: ViewRecord, full: bool) -> RefreshReport:
-        failed: str | None = None
+        failed: StartOver | None = None
         for attempt in range(_ATTEMPTS):
             stored = self.db.stored.read(record)
             try:
@@ -62,7 +62,7 @@ class LakeRefresher:
                 time.sleep(0.01 * 2**attempt)  # another refresh was first: look again at what is left to do
                 continue
             except StartOver as again:
-                failed = str(again)
+                failed = again
                 continue
             self.sources.pin(record.name, self.db.stored.read(record).snapshot)
             return report
@@ -70,7 +70,7 @@ class LakeRefresher:
             f"view {str(record.name)!r} was refreshed {_ATTEMPTS} times at once with another", hint="try again later"
         )
 
-    def _attempt(self, stored: StoredView, full: bool, failed: str | None) -> RefreshReport:
+    def _attempt(self, stored: StoredView, full: bool, failed: StartOver | None) -> RefreshReport:
         began, jobs, record = time.perf_counter(), self.spark.jobs, stored.record
         now = {s: self.sources.now(s) for s in record.sources}
         since = positions(self.format, stored, now)
@@ -79,7 +79,7 @@ class LakeRefresher:
                 # Another refresh has overtaken this run: what it has consumed cannot be taken back.
                 now[source] = self.sources.overtake(source, position)
         changes, lost = self._changes(record, now, since)
-        lost = failed or lost
+        lost = str(failed) if failed else lost
         changed = {s: c for s, c in changes.items() if c.kind is not Kind.NOTHING}
         versions = {str(s): snapshot.version for s, snapshot in now.items()}
         idle = not changed and not lost and not full
@@ -100,6 +100,8 @@ class LakeRefresher:
         experience, full_seconds = last.experience, last.full_seconds
         if choice.strategy == "recompute":
             full_seconds = spent
+            if failed and failed.would_read:  # it need not be tried again
+                experience = {**experience, kind: (rows_changed, failed.would_read, 2 * spent, ENOUGH)}
         else:
             _, _, fewest, times = experience.get(kind, (0, 0, spent, 0))
             experience = {**experience, kind: (rows_changed, reading.rows, min(fewest, spent), times + 1)}
@@ -218,10 +220,14 @@ class LakeRefresher:
                 self.db.compiled(record).anew,
                 stored.snapshot.rows,
                 experience,
-                any(record.name.folded == s.folded for view in self.db.views.values() for s in view.sources),
+                self._is_read(record),
             )
         )
         return allowed(choice, record, full)
+
+    def _is_read(self, record: ViewRecord) -> bool:
+        """Whether other views read this one."""
+        return any(record.name.folded == s.folded for view in self.db.views.values() for s in view.sources)
 
     # ------------------------------------------------------------------ computing
     def _compute(
@@ -237,7 +243,8 @@ class LakeRefresher:
             if choice.strategy == "recompute":
                 return choice, self._recompute(stored, reading)
             times = {NOW: self.now, THEN: time_of(self.format, stored) or self.now}
-            work = Maintenance(self.db, self.sources, stored, changed, since, reading, times)
+            free = record.policy == record.strategy == "auto" and not self._is_read(record)
+            work = Maintenance(self.db, self.sources, stored, changed, since, reading, times, free)
             return with_foreign_keys(choice, work.shape, work.dropped, bool(record.parts)), work.outcome()
         except LostHistory as lost:
             raise StartOver(f"the changes are not known: {lost}") from lost
