@@ -5,6 +5,8 @@ anything else            the change is written first; then only files that can h
                          and written again: by the driver where they are small, else by a second query
 a view of sums in        change and result are one query, and the whole view is written
 between
+
+Where few rows are expected, the driver fetches what Spark computed and writes the file itself.
 """
 
 from __future__ import annotations
