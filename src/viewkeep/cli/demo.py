@@ -103,14 +103,14 @@ class OnDuckDB(Place):
 class OnSpark(Place):
     """Every view has a twin that is only ever computed anew: the same query, written to a Delta table of its own."""
 
-    title, views, orders, counts = "Spark and Delta Lake", SPARK_VIEWS, 300_000, True
+    title, views, orders, counts = "Spark and Delta Lake", SPARK_VIEWS, 350_000, True
     slow = (
         "A Spark job takes a tenth of a second or more, however little it reads, and tables of this size are quickly "
         "read as a whole. The time of a recompute grows with the tables, that of a refresh mostly with the changes: "
         "try more --rows."
     )
     next = (
-        "  viewkeep demo --rows 1200000           the same shop, four times as large\n"
+        "  viewkeep demo --rows 1400000           the same shop, four times as large\n"
         "  viewkeep sql --db spark:///warehouse --file my_tables_and_views.sql\n"
         "  viewkeep refresh --db warehouse        then: status, explain VIEW, history VIEW, verify\n"
         "  viewkeep compile VIEW --db warehouse   the SQL that runs"
