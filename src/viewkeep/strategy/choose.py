@@ -22,7 +22,7 @@ READS_ALL = 0.9
 ENOUGH = 2
 """Refreshes from which something is concluded."""
 WARM = 0.4
-"""What the first run of a query in a session takes of the seconds of its creation when it comes again."""
+"""Share of the seconds of its creation that a query takes when it comes again: the first run of anything is slow."""
 CROSSOVER_UNLOGGED = 0.2
 """The same for a view that keeps no changes, whose recompute just replaces its rows: sums cross near 20 %."""
 
