@@ -96,23 +96,26 @@ class Capture:
 
     def look(self, tables: Sequence[TableName]) -> Look:
         """Unsealed changes of several tables, how many triggers there are and the clock, in one statement."""
+        # One branch a question: scalar subqueries would be planned as joins, which takes longer than answering.
         looks = [
-            "SELECT -1, COUNT(*), (SELECT version FROM _viewkeep.clock), 0 "
-            "FROM duckdb_triggers() WHERE STARTS_WITH(trigger_name, '_vk_')"
+            "SELECT 'clock', 0, version, 0 FROM _viewkeep.clock",
+            "SELECT 'triggers', 0, COUNT(*), 0 FROM duckdb_triggers() WHERE STARTS_WITH(trigger_name, '_vk_')",
         ]
-        # Every weight is 1 or -1, so a count and a sum say as much as two counts with a condition, and are faster.
-        looks += [
-            f"SELECT {number}, COUNT(*), COALESCE(SUM(_vk_weight), 0), "
-            f"(SELECT COUNT(*) FROM {self._sql(name)}) FROM {self._sql(names.log(name))} WHERE _vk_version IS NULL"
-            for number, name in enumerate(tables)
-        ]
-        found = {number: counts for number, *counts in self.engine.execute(" UNION ALL ".join(looks))}
+        for number, name in enumerate(tables):
+            # Every weight is 1 or -1, so a count and a sum say as much as two counts with a condition, and are faster.
+            looks += [
+                f"SELECT 'changes', {number}, COUNT(*), COALESCE(SUM(_vk_weight), 0) "
+                f"FROM {self._sql(names.log(name))} WHERE _vk_version IS NULL",
+                f"SELECT 'rows', {number}, COUNT(*), 0 FROM {self._sql(name)}",
+            ]
+        answers = self.engine.execute(" UNION ALL ".join(looks))
+        found = {(what, number): (int(first), int(second)) for what, number, first, second in answers}
         pending = {}
         for number, name in enumerate(tables):
-            changes, net, rows = (int(value) for value in found[number])
+            changes, net = found["changes", number]
+            rows, _ = found["rows", number]
             pending[name.folded] = Pending((changes + net) // 2, (changes - net) // 2, rows)
-        triggers, version, _ = found[-1]
-        return Look(pending, int(triggers), int(version))
+        return Look(pending, found["triggers", 0][0], found["clock", 0][0])
 
     def sealed_counts(self, name: TableName, after: int) -> tuple[int, int]:
         """Inserted and deleted rows that were sealed after a version."""
