@@ -21,6 +21,7 @@ from viewkeep.incremental.foreign_keys import Doubts
 from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.nodes import Fresh, Node, Query, State
 from viewkeep.strategy import names
+from viewkeep.strategy.fetched import FETCHED
 from viewkeep.strategy.files import CHANGE, MOVED, TOUCHED, WAS, Rewrite, refresh_files
 from viewkeep.strategy.layout import BagLayout, GroupLayout
 from viewkeep.strategy.pruning import Relation, bind_scans
@@ -91,6 +92,18 @@ class Program:
     anew: Text | None
     merge: Text | None
     """`rows` again, for the driver, where they come from stored rows and the change alone."""
+    fetched: Fetched | None = None
+    """The way for a change of few rows, where there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Rows that Spark computes, and what the driver makes of them."""
+
+    plan: Rewrite
+    rows: Text
+    change: Text
+    merge: Text
 
 
 class Programs:
@@ -113,6 +126,7 @@ class Programs:
                 self._text(plan.rows, columns, extent=extent),
                 self._text(plan.anew, stored),
                 self._merge(plan, columns),
+                self._fetched(plan, columns, extent),
             )
         return self._programs[shape, extent]
 
@@ -134,6 +148,16 @@ class Programs:
         text = self._text(plan.rows, columns, IN_DRIVER)
         assert text is not None
         return text if all(r.table in (CHANGE, TOUCHED) for r in text.relations.values()) else None
+
+    def _fetched(self, plan: Rewrite, columns: tuple[str, ...], extent: Extent) -> Fetched | None:
+        if plan.fetch is None or plan.in_driver is None:
+            return None
+        rows = self._text(plan.fetch, tuple(f.id for f in plan.fetch.fields), extent=extent)
+        change = self._text(plan.in_driver.change, plan.in_driver.columns, IN_DRIVER)
+        merge = self._merge(plan.in_driver, columns)
+        if rows is None or change is None or merge is None:
+            return None
+        return Fetched(plan.in_driver, rows, change, merge)
 
     def contents(self) -> Text:
         """The stored rows from scratch; the user's own text where the view has no plan."""
@@ -181,6 +205,8 @@ class Programs:
             return "change"
         if relation.table == TOUCHED:
             return "touched"
+        if relation.table == FETCHED:
+            return "fetched"
         if relation.table == names.backing(self.compiled.view):
             return "stored"
         return f"{_STATES[relation.state]}_{relation.table.name}"

@@ -18,6 +18,7 @@ import sqlglot
 from sqlglot import exp
 
 from viewkeep.catalog import TableName
+from viewkeep.emit.lists import spell_lists
 from viewkeep.emit.negation import spell_negations
 from viewkeep.emit.raising import spell_errors
 from viewkeep.emit.spark_aggregates import spell_aggregates
@@ -97,6 +98,7 @@ def select(plan: Node, outputs: Sequence[tuple[exp.Expr, str]], dialect: str, si
     query.set("with_", exp.With(expressions=ctes))
     spell_negations(query, dialect)
     spell_errors(query, dialect)
+    spell_lists(query, dialect)
     if dialect == "spark":
         spell_aggregates(query)
     return query

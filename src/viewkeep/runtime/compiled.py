@@ -40,6 +40,7 @@ from viewkeep.strategy.materialized import Part, with_parts
 from viewkeep.strategy.methods import anew
 from viewkeep.strategy.program import Program
 from viewkeep.strategy.recompute import recompute
+from viewkeep.strategy.runners_up import KEPT
 from viewkeep.strategy.shape import Shape
 from viewkeep.strategy.simplify import simplify, simplify_program
 
@@ -209,7 +210,7 @@ def compile_view(
     if output:
         query = Query(query.root, output)
     fresh = Fresh(FIRST_GENERATED)
-    layout = layout_of(view, query, catalog, fresh, dialect in AVERAGE_DECIMALS)
+    layout = layout_of(view, query, catalog, fresh, dialect in AVERAGE_DECIMALS, KEPT.get(dialect, 1))
     compiled = CompiledView(view, text, layout, query, None, sources(query.root), fresh)
     if not compiled.sources:
         raise UnsupportedError("the query reads no table")

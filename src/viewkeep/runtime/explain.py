@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+from sqlglot import exp
 
 from viewkeep.errors import SqlError
 from viewkeep.plan.printer import show
 from viewkeep.runtime.compiled import CompiledView
 from viewkeep.runtime.reports import RefreshReport
+from viewkeep.strategy.components import Rule
 from viewkeep.strategy.graph import FORMATS, as_dot, as_mermaid, as_text, graphs_of
-from viewkeep.strategy.layout import BagLayout
+from viewkeep.strategy.layout import BagLayout, GroupLayout
 from viewkeep.strategy.methods import method_of
 from viewkeep.strategy.program import Append, MergeAdd, Program, Stage
 
@@ -69,9 +72,22 @@ def _storage(compiled: CompiledView) -> str:
         how = f"rows found by key ({', '.join(layout.key)})" if layout.key else "rows found by value, copies counted"
         return f"stored as rows: {', '.join(layout.columns)}; {how}"
     kind = "state is added to" if layout.state.additive else "state is combined or computed anew"
-    components = zip(layout.columns[len(layout.keys) + 1 :], layout.state.components, strict=True)
-    rules = ", ".join(f"{name} = {c.call.sql().replace(chr(34), '')} ({c.rule.value})" for name, c in components)
+    rules = ", ".join(_rules(layout))
     return f"stored as groups by ({', '.join(layout.keys)}): _vk_rows{', ' + rules if rules else ''}; {kind}"
+
+
+def _rules(layout: GroupLayout) -> Iterator[str]:
+    """What each stored column of a group is, and how it follows changes."""
+    ranked = {r.fields[0].id: r for r in layout.state.ranked}
+    for name, component in zip(layout.columns[len(layout.keys) + 1 :], layout.state.components, strict=True):
+        call: exp.Expr = component.call
+        rule = component.rule.value
+        if component.rule is Rule.RANKED:
+            if (found := ranked.get(component.field.id)) is None:
+                continue  # told with the first one
+            call = (exp.Max if found.largest else exp.Min)(this=found.argument.copy())
+            rule = f"and the next {len(found.fields) - 1}, which take its place when it is deleted"
+        yield f"{name} = {call.sql().replace(chr(34), '')} ({rule})"
 
 
 def _delta(program: Program) -> str:

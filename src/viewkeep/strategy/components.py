@@ -4,6 +4,7 @@
 |----------------------|---------------------------|----------|------------------------------|
 | COUNT, exact SUM/AVG | sum, count of non-NULLs   | add      | subtract                     |
 | MIN, MAX             | the extreme               | extend   | recompute the group if hit   |
+| … on a lake          | the first few, a count    | merge    | take out; recompute if none is left |
 | SUM, AVG of DOUBLE   | sum                       | add      | recompute the group          |
 | anything else        | its value                 | recompute the group | recompute the group |
 
@@ -20,9 +21,11 @@ from enum import Enum
 
 from sqlglot import exp
 
+from viewkeep.plan.lists import first, nth
 from viewkeep.plan.nodes import Aggregate, Field, Fresh, Named, types_of
 from viewkeep.plan.scalars import Scalar, column, integer, is_exact, is_whole
 from viewkeep.strategy import names
+from viewkeep.strategy.runners_up import Ranked
 
 
 class Rule(Enum):
@@ -30,6 +33,7 @@ class Rule(Enum):
     EXTEND_SUM = "extend sum"
     EXTEND_MIN = "extend minimum"
     EXTEND_MAX = "extend maximum"
+    RANKED = "one of the first few"
     RECOMPUTE = "recompute the group"
 
 
@@ -40,6 +44,7 @@ class Component:
     field: Field
     call: Scalar
     rule: Rule
+    name: str
 
     @property
     def argument(self) -> Scalar:
@@ -54,24 +59,40 @@ class State:
 
     components: tuple[Component, ...]
     finals: tuple[Named, ...]
+    ranked: tuple[Ranked, ...] = ()
+    """Components that are the first values of one column, put together."""
 
     @property
     def additive(self) -> bool:
         return all(c.rule is Rule.ADD for c in self.components)
 
 
-def state_of(aggregate: Aggregate, fresh: Fresh, decimal_average: bool) -> State:
-    """`decimal_average`: the engine's AVG of decimals is a decimal, not a double."""
+def state_of(aggregate: Aggregate, fresh: Fresh, decimal_average: bool, kept: int = 1) -> State:
+    """`decimal_average`: the engine's AVG of decimals is a decimal, not a double. `kept`: how many values are stored
+    where one is asked for, the smallest or the largest."""
     types = types_of(aggregate.input)
     components: list[Component] = []
+    ranked: list[Ranked] = []
 
-    def component(call: Scalar, rule: Rule, type_: str = "UNKNOWN") -> Scalar:
+    def component(call: Scalar, rule: Rule, type_: str = "UNKNOWN", name: str = "") -> exp.Column:
         for known in components:
             if known.call == call:
                 return column(known.field.id)
-        found = Component(Field(fresh(call.key), type_), call.copy(), rule)
+        found = Component(Field(fresh(name or call.key), type_), call.copy(), rule, name or call.key)
         components.append(found)
         return column(found.field.id)
+
+    def extreme(call: exp.Min | exp.Max) -> Scalar:
+        largest = isinstance(call, exp.Max)
+        if kept == 1 or not _has_one_order(call.this, types):
+            return component(call, Rule.EXTEND_MAX if largest else Rule.EXTEND_MIN)
+        count = component(exp.Count(this=call.this.copy()), Rule.ADD, "BIGINT")
+        values, number = first(call.this, largest, kept), len(components)
+        columns = [component(nth(values, at), Rule.RANKED, name=call.key) for at in range(1, kept + 1)]
+        if len(components) > number:
+            fields = tuple(c.field for c in components[number:])
+            ranked.append(Ranked(fields, call.this, largest, Field(count.name, "BIGINT")))
+        return columns[0]
 
     def final(call: Scalar) -> Scalar:
         argument = call.this
@@ -96,15 +117,24 @@ def state_of(aggregate: Aggregate, fresh: Fresh, decimal_average: bool) -> State
                 divided = total if exact else exp.cast(total, "DOUBLE")
                 ratio = exp.Div(this=divided, expression=count.copy(), typed=False, safe=False)
                 return _unless_empty(count, ratio)
-            case exp.Min() if plain:
-                return component(call, Rule.EXTEND_MIN)
-            case exp.Max() if plain:
-                return component(call, Rule.EXTEND_MAX)
+            case exp.Min() | exp.Max() if plain:
+                return extreme(call)
             case _:
                 return component(call, Rule.RECOMPUTE)
 
     finals = tuple(Named(c.field, final(c.scalar)) for c in aggregate.calls)
-    return State(tuple(components), finals)
+    return State(tuple(components), finals, tuple(ranked))
+
+
+_ORDERED_TYPES = ("DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPNTZ", "TIMESTAMP_NTZ", "TEXT", "STRING", "VARCHAR")
+
+
+def _has_one_order(argument: Scalar, types: Mapping[str, str]) -> bool:
+    """Whether equal values of this kind cannot be told apart, and every engine sorts them alike: not so for doubles
+    and texts with a collation."""
+    if isinstance(argument, exp.Column) and types.get(argument.name, "").split("(")[0].upper() in _ORDERED_TYPES:
+        return True
+    return is_exact(argument, types)
 
 
 _QUOTIENT_DIGITS = 18

@@ -11,6 +11,7 @@ view gained and lost is the difference of the files of two of its versions.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -35,6 +36,7 @@ from viewkeep.plan.nodes import (
 )
 from viewkeep.plan.scalars import column, conjoin, integer, null_safe_equal
 from viewkeep.strategy import names
+from viewkeep.strategy.fetched import fetch_groups, fetch_rows
 from viewkeep.strategy.grouped import Combination, additive_delta
 from viewkeep.strategy.layout import BagLayout, GroupLayout
 from viewkeep.strategy.partitioned import partition_change
@@ -66,6 +68,10 @@ class Rewrite:
     """The column of the change that says which groups must be computed from the tables."""
     anew: Node | None = None
     """Those groups."""
+    fetch: Node | None = None
+    """Where the change is few rows: what Spark computes of it."""
+    in_driver: Rewrite | None = None
+    """The same refresh, over FETCHED. It has no way to compute a group from the tables."""
 
 
 def refresh_files(layout: BagLayout | GroupLayout, context: Context, append_only: bool) -> Rewrite:
@@ -80,11 +86,33 @@ def refresh_files(layout: BagLayout | GroupLayout, context: Context, append_only
         found = _add_state(layout, change, context) if layout.state.additive else _combine(layout, change, context)
     else:
         found = _append(layout, change, context) if append_only else _replace_rows(layout, change, context)
+    return _simplified(_with_fetch(layout, found, change, context))
+
+
+def _with_fetch(layout: BagLayout | GroupLayout, found: Rewrite, change: Weighted, context: Context) -> Rewrite:
+    if found.change is None or (isinstance(layout, BagLayout) and layout.partition is not None):
+        return found
+    if isinstance(layout, BagLayout):
+        fetch, read = fetch_rows(layout, change)
+        return replace(found, fetch=fetch, in_driver=_replace_rows(layout, read, context))
+    if (fetched := fetch_groups(layout, change, context.fresh)) is None:
+        return found
+    fetch, read, over = fetched
+    way = _add_state if layout.state.additive else partial(_combine, tables=False)
+    return replace(found, fetch=fetch, in_driver=way(over, read, context))
+
+
+def _simplified(found: Rewrite) -> Rewrite:
+    def simple(node: Node | None) -> Node | None:
+        return None if node is None else simplify(node)
+
     return replace(
         found,
-        rows=None if found.rows is None else simplify(found.rows),
-        change=None if found.change is None else simplify(found.change),
-        anew=None if found.anew is None else simplify(found.anew),
+        rows=simple(found.rows),
+        change=simple(found.change),
+        anew=simple(found.anew),
+        fetch=simple(found.fetch),
+        in_driver=None if found.in_driver is None else _simplified(found.in_driver),
     )
 
 
@@ -169,8 +197,9 @@ def _add_state(layout: GroupLayout, change: Weighted, context: Context) -> Rewri
     )
 
 
-def _combine(layout: GroupLayout, change: Weighted, context: Context) -> Rewrite:
-    """Affected groups go; what becomes of them comes, derived from the change or computed from their rows."""
+def _combine(layout: GroupLayout, change: Weighted, context: Context, tables: bool = True) -> Rewrite:
+    """Affected groups go; what becomes of them comes, derived from the change or, where the `tables` can be read,
+    computed from their rows."""
     groups = Combination(layout, change, context, CHANGE)
     derived = groups.derived()
     parts: list[Node] = [] if derived is None else [derived]
@@ -181,6 +210,5 @@ def _combine(layout: GroupLayout, change: Weighted, context: Context) -> Rewrite
         parts.insert(0, stay)
     rows = Union(tuple(parts), layout.stored) if parts else None
     columns = tuple(f.id for f in groups.node.fields)
-    return Rewrite(
-        rows, groups.node, columns, match, before=groups.rows_before.id, hit=groups.HIT, anew=groups.from_rows()
-    )
+    anew = groups.from_rows() if tables else None
+    return Rewrite(rows, groups.node, columns, match, before=groups.rows_before.id, hit=groups.HIT, anew=anew)

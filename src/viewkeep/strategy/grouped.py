@@ -10,6 +10,8 @@ anew from its own rows where not; its old row goes to the log.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import reduce
 
 from sqlglot import exp
@@ -18,6 +20,7 @@ from viewkeep.catalog import TableName
 from viewkeep.incremental.affected import restrict
 from viewkeep.incremental.delta import delta
 from viewkeep.incremental.weighted import Context, Weighted, keep
+from viewkeep.plan.lists import listed, nth
 from viewkeep.plan.nodes import (
     Aggregate,
     Field,
@@ -48,6 +51,7 @@ from viewkeep.strategy.components import Component, Rule, from_rows
 from viewkeep.strategy.layout import GroupLayout
 from viewkeep.strategy.logged import append_rows, state_logged_now
 from viewkeep.strategy.program import Append, DropEmpty, MergeAdd, Program, Stage, Step, TakeOut
+from viewkeep.strategy.runners_up import Ranked, without
 
 
 def refresh_groups(layout: GroupLayout, context: Context, append_only: bool, logged: bool) -> Program:
@@ -159,6 +163,7 @@ class Combination:
             Field(self.fresh("rows_gain"), "BIGINT"),
         )
         self.hit = Field(self.HIT, "BOOLEAN")
+        self.lists = [_Lists.of(ranked, self.fresh) for ranked in layout.state.ranked]
         self.node = self._build(change)
 
     def step(self) -> Step:
@@ -183,21 +188,29 @@ class Combination:
     def _build(self, change: Weighted) -> Node:
         changes = self._changes(change)
         old = self._old(changes)
-        fields = (*self.key_fields, *self._state_fields())
-        both = Union((old, changes), fields)
+        state = self._all_fields()
+        both = Union((old, changes), (*self.key_fields, *state))
         # One row from each side at most, so any aggregate that skips NULLs picks the one there is. What is
         # added has a value on both sides.
         added = {self.gain[c.field.id].id for c in self.layout.state.components if c.rule is Rule.ADD}
         picked = Aggregate(
             both,
             keep(self.key_fields),
-            tuple(Named(f, (exp.Sum if f.id in added else exp.Max)(this=column(f.id))) for f in self._state_fields()),
+            tuple(Named(f, (exp.Sum if f.id in added else exp.Max)(this=column(f.id))) for f in state),
         )
-        return Project(picked, (*keep(picked.fields), Named(self.hit, self._must_recompute())))
+        found = self._ranked(picked) if self.lists else picked
+        return Project(found, (*keep(found.fields), Named(self.hit, self._must_recompute())))
+
+    def _ranked(self, picked: Node) -> Node:
+        """One projection a step: a list that is used twice is made once."""
+        seen = keep((*self.key_fields, *self._state_fields()))
+        candidates = Project(picked, (*seen, *(named for lists in self.lists for named in lists.candidates())))
+        left = Project(candidates, (*seen, *(lists.left() for lists in self.lists)))
+        return Project(left, (*seen, *(named for lists in self.lists for named in lists.after())))
 
     def _state_fields(self) -> tuple[Field, ...]:
         """What is staged of a group; a component that is always computed anew needs nothing."""
-        derived = [c for c in self.layout.state.components if c.rule is not Rule.RECOMPUTE]
+        derived = [c for c in self.layout.state.components if c.rule not in (Rule.RECOMPUTE, Rule.RANKED)]
         lossy = [c for c in derived if c.rule is not Rule.ADD]
         return (
             self.rows_before,
@@ -206,6 +219,10 @@ class Combination:
             *(self.gain[c.field.id] for c in derived),
             *(self.loss[c.field.id] for c in lossy),
         )
+
+    def _all_fields(self) -> tuple[Field, ...]:
+        """The lists included that are only needed on the way."""
+        return (*self._state_fields(), *(f for lists in self.lists for f in lists.fields))
 
     def _changes(self, change: Weighted) -> Node:
         """Each affected group's gains and losses, and nothing where the old state goes."""
@@ -229,12 +246,18 @@ class Combination:
                     went = Named(Field(self.fresh("went")), _loss(component, when(deleted.copy(), component.argument)))
                     calls += [came, went]
                     outputs[gain], outputs[loss] = column(came.field.id), column(went.field.id)
-                case Rule.RECOMPUTE:
+                case Rule.RECOMPUTE | Rule.RANKED:
                     continue
             outputs[before] = _nothing(outputs[gain])
+        for lists in self.lists:
+            new, found = lists.of_changes(inserted, deleted)
+            calls += new
+            outputs |= found
         grouped = Aggregate(change.node, self.layout.aggregate.keys, tuple(calls))
-        state = tuple(Named(f, outputs[f.id]) for f in self._state_fields())
-        return Project(grouped, (*keep(self.key_fields), *state))
+        return Project(grouped, (*keep(self.key_fields), *self._state(outputs)))
+
+    def _state(self, outputs: Mapping[str, Scalar]) -> tuple[Named, ...]:
+        return tuple(Named(f, outputs[f.id]) for f in self._all_fields())
 
     def _old(self, changes: Node) -> Node:
         """Each affected group's stored state, and nothing where its changes go."""
@@ -247,16 +270,17 @@ class Combination:
             outputs[self.gain[component.field.id].id] = stored if added else _nothing(stored)
             counted = component.rule is Rule.EXTEND_SUM
             outputs[self.loss[component.field.id].id] = _nothing(column(names.ROWS) if counted else stored)
-        state = tuple(Named(f, outputs[f.id]) for f in self._state_fields())
-        return Project(restricted, (*keep(self.key_fields), *state))
+        for lists in self.lists:
+            outputs |= lists.of_stored()
+        return Project(restricted, (*keep(self.key_fields), *self._state(outputs)))
 
     def _must_recompute(self) -> Scalar:
         """Whether a deleted value may have been what the state rests on."""
-        reasons: list[Scalar] = []
+        reasons: list[Scalar] = [lists.ran_out(self.gain[lists.ranked.count.id]) for lists in self.lists]
         for component in self.layout.state.components:
             before, gain, loss = (column(d[component.field.id].id) for d in (self.before, self.gain, self.loss))
             match component.rule:
-                case Rule.ADD:
+                case Rule.ADD | Rule.RANKED:
                     continue
                 case Rule.RECOMPUTE:
                     return exp.true()
@@ -285,6 +309,7 @@ class Combination:
         if self.key_fields:
             kept = exp.And(this=kept, expression=exp.GT(this=exp.paren(total.copy()), expression=integer(0)))
         outputs = [Named(Field(names.ROWS, "BIGINT"), total)]
+        ranked = {f.id: after.id for lists in self.lists for f, after in lists.pairs()}
         for component in self.layout.state.components:
             before, gain = (column(d[component.field.id].id) for d in (self.before, self.gain))
             match component.rule:
@@ -294,6 +319,8 @@ class Combination:
                     value = exp.Coalesce(
                         this=exp.Add(this=before, expression=gain), expressions=[before.copy(), gain.copy()]
                     )
+                case Rule.RANKED:
+                    value = column(ranked[component.field.id])
                 case Rule.EXTEND_MIN:
                     value = _smaller(before, gain, exp.LT)
                 case _:
@@ -312,6 +339,65 @@ class Combination:
         raw, stored = from_rows(aggregate, self.layout.state)
         # The one group of a global aggregate: its row counts only if it was hit.
         return Join(Project(raw, stored), keys, None, JoinKind.SEMI)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Lists:
+    """The first values of a group while they are brought up to date."""
+
+    ranked: Ranked
+    known: Field
+    whole: Field
+    came: Field
+    went: Field
+    merged: Field
+    firsts: tuple[Field, ...]
+    """What is stored afterwards."""
+
+    @classmethod
+    def of(cls, ranked: Ranked, fresh: Fresh) -> _Lists:
+        known, came, went, merged = (Field(fresh(n)) for n in ("known", "came", "went", "merged"))
+        firsts = tuple(Field(fresh("first"), f.type) for f in ranked.fields)
+        return cls(ranked, known, Field(fresh("whole"), "BOOLEAN"), came, went, merged, firsts)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (self.known, self.whole, self.came, self.went)
+
+    def pairs(self) -> Iterator[tuple[Field, Field]]:
+        """The stored columns, and those of the staged rows that they become."""
+        return zip(self.ranked.fields, self.firsts, strict=True)
+
+    def of_changes(self, inserted: Scalar, deleted: Scalar) -> tuple[list[Named], dict[str, Scalar]]:
+        """The aggregates over a change, and what they give; told which rows were inserted and which deleted."""
+        sides = ((self.came, inserted), (self.went, deleted))
+        calls = [Named(f, self.ranked.first_of(when(side.copy(), self.ranked.argument))) for f, side in sides]
+        nothing = {self.known.id: _nothing(column(self.came.id)), self.whole.id: _nothing(exp.true())}
+        return calls, nothing | {f.id: column(f.id) for f in (self.came, self.went)}
+
+    def of_stored(self) -> dict[str, Scalar]:
+        known = self.ranked.known()
+        nothing = {f.id: _nothing(known) for f in (self.came, self.went)}
+        return {self.known.id: known, self.whole.id: self.ranked.whole(), **nothing}
+
+    def candidates(self) -> tuple[Named, Named]:
+        """Of a new group nothing was stored, and of some nothing came or went."""
+        known, came, went = (
+            exp.Coalesce(this=column(f.id), expressions=[listed([])]) for f in (self.known, self.came, self.went)
+        )
+        whole = exp.Coalesce(this=column(self.whole.id), expressions=[exp.true()])
+        return Named(self.merged, self.ranked.candidates(known, whole, came, went)), Named(self.went, went)
+
+    def left(self) -> Named:
+        return Named(self.merged, without(column(self.merged.id), column(self.went.id)))
+
+    def after(self) -> list[Named]:
+        return [Named(f, nth(column(self.merged.id), at)) for at, f in enumerate(self.firsts, 1)]
+
+    def ran_out(self, count: Field) -> Scalar:
+        """Whether the group has values and none of them is known."""
+        gone = exp.Is(this=column(self.firsts[0].id), expression=exp.Null())
+        return exp.paren(exp.And(this=gone, expression=exp.GT(this=column(count.id), expression=integer(0))))
 
 
 def _nothing(like: Scalar) -> Scalar:

@@ -119,22 +119,25 @@ class GroupLayout(Layout):
 
 
 def layout_of(
-    view: TableName, query: Query, catalog: Catalog, fresh: Fresh, decimal_average: bool
+    view: TableName, query: Query, catalog: Catalog, fresh: Fresh, decimal_average: bool = False, kept: int = 1
 ) -> BagLayout | GroupLayout:
+    """`decimal_average`, `kept`: what `state_of` asks of an engine."""
     for name in query.names:
         if name.lower().startswith(names.RESERVED):
             raise SqlError(f"column name {name!r} is reserved for viewkeep", hint="give it an alias with AS")
     top = _core(query.root)
     return (
-        _groups(view, query, top, fresh, decimal_average)
+        _groups(view, query, top, fresh, decimal_average, kept)
         if isinstance(top, Aggregate)
         else _rows(view, query, top, catalog)
     )
 
 
-def _groups(view: TableName, query: Query, top: Aggregate, fresh: Fresh, decimal_average: bool) -> GroupLayout:
+def _groups(
+    view: TableName, query: Query, top: Aggregate, fresh: Fresh, decimal_average: bool, kept: int
+) -> GroupLayout:
     core = replace(top, input=reproducible(top.input))
-    state = state_of(core, fresh, decimal_average)
+    state = state_of(core, fresh, decimal_average, kept)
     raw, stored = from_rows(core, state)
     contents = Project(raw, stored)
     fields = contents.fields
@@ -173,7 +176,7 @@ def _rows(view: TableName, query: Query, top: Node, catalog: Catalog) -> BagLayo
 def _stored_names(aggregate: Aggregate, state: State) -> tuple[str, ...]:
     """Names that depend on the query alone: they must fit the stored table for as long as the view lives."""
     keys = [f"key_{i}" for i, _ in enumerate(aggregate.keys, 1)]
-    components = [f"{c.call.key}_{i}" for i, c in enumerate(state.components, 1)]
+    components = [f"{c.name}_{i}" for i, c in enumerate(state.components, 1)]
     return (*keys, names.ROWS, *components)
 
 

@@ -15,6 +15,7 @@ from viewkeep.strategy.layout import BagLayout, GroupLayout
 _RULES = {
     Rule.EXTEND_MIN: "a deleted minimum makes its group computed anew",
     Rule.EXTEND_MAX: "a deleted maximum makes its group computed anew",
+    Rule.RANKED: "a group that loses all of the few first values it keeps is computed anew",
     Rule.EXTEND_SUM: "a sum of doubles is never subtracted from: groups that lose rows are computed anew",
     Rule.RECOMPUTE: "this aggregate has no smaller state: affected groups are computed anew",
 }

@@ -6,7 +6,8 @@ anything else            the change is written first; then only files that can h
 a view of sums in        change and result are one query, and the whole view is written
 between
 
-Where few rows are expected, the driver fetches what Spark computed and writes the file itself.
+Where few rows are expected, Spark computes only them: the driver groups them, merges them into the stored rows
+and writes the files itself.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import Observation
 from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from viewkeep.catalog import TableName
 from viewkeep.emit.files import Extent, Text
 from viewkeep.engine.delta_log import CHANGES_FOLDER, arrow_schema
 from viewkeep.engine.local import is_simple
@@ -33,13 +36,14 @@ from viewkeep.engine.table_format import Change, DataFile, NewFile, Recorded, Sn
 from viewkeep.errors import EngineError
 from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.nodes import State, scans
-from viewkeep.runtime.lake.pruning import Values, distinct, prune
+from viewkeep.runtime.lake.pruning import Values, distinct, prune, scattered
 from viewkeep.runtime.lake.sources import Sources, schema_of
 from viewkeep.runtime.lake.staged import MOST_ROWS, Staged, read_small
 from viewkeep.runtime.lake.stored import StoredView
 from viewkeep.strategy import names
 from viewkeep.strategy.choose import LARGE, READS_ALL
-from viewkeep.strategy.files import CHANGE, MOVED, TOUCHED, WAS
+from viewkeep.strategy.fetched import FETCHED
+from viewkeep.strategy.files import CHANGE, MOVED, TOUCHED, WAS, Rewrite
 from viewkeep.strategy.pruning import Origin, Relation
 from viewkeep.strategy.shape import Shape
 
@@ -56,6 +60,8 @@ IN_DRIVER = 1_500_000
 BROADCAST = 300_000
 """Rows that are sent to every task, where a delta is joined with a large table."""
 IN_DRIVER_BYTES = 64 * 2**20
+FETCHED_ROWS = 50_000
+"""Rows of a change that are expected at most where the driver groups them."""
 
 
 class StartOver(Exception):
@@ -153,11 +159,15 @@ class Maintenance:
         return bool(self.changed) and self._extent().few >= self.changed.keys()
 
     def _extent(self) -> Extent:
+        few = frozenset(s for s in self.changed if self._expected(s) <= BROADCAST)
+        return Extent(few, frozenset(s.folded for s in self.stored.record.sources if self.sources.now(s).rows > FEW))
+
+    def _expected(self, source: str) -> float:
+        """Rows that the change of a table leads to: if a hundredth of it changed, about a hundredth of any join with
+        it is in question."""
         sizes = {s.folded: self.sources.now(s).rows for s in self.stored.record.sources}
-        largest = max(sizes.values())
-        # If a hundredth of a table changed, about a hundredth of any join with it is in question.
-        few = (s for s, c in self.changed.items() if (c.inserted + c.deleted) * largest <= BROADCAST * max(sizes[s], 1))
-        return Extent(frozenset(few), frozenset(s for s, rows in sizes.items() if rows > FEW))
+        change = self.changed[source]
+        return (change.inserted + change.deleted) * max(sizes.values()) / max(sizes[source], 1)
 
     def outcome(self) -> Outcome:
         if not self.changed and not self.compiled.timed:
@@ -167,6 +177,8 @@ class Maintenance:
                 return Outcome()
             added = write_rows(self.spark, self.stored.snapshot, self._query(self.program.rows), self._little())
             return Outcome(added, inserted=sum(f.rows for f in added))
+        if (found := self._fetched()) is not None:
+            return found
         if self.plan.counted and self.stored.snapshot.rows <= SMALL and not self._small(self.stored.snapshot.files):
             return self._add_up(self._query(self.program.change), self.stored.snapshot.files)
         return self._in_two_steps()
@@ -181,8 +193,9 @@ class Maintenance:
             return Outcome()
         self.staged = Staged.of(before.location, written)
         try:
-            touched = self._touched(self.staged)
-            outcome = self._in_driver(self.staged, touched) or self._in_spark(self.staged, touched, computed.schema)
+            touched = self._touched(self.staged, self.plan)
+            outcome = self._in_driver(self.staged, touched, self.plan, self.program.merge)
+            outcome = outcome or self._in_spark(self.staged, touched, computed.schema)
         except BaseException:
             self.staged.discard()
             raise
@@ -205,32 +218,69 @@ class Maintenance:
             and all(is_simple(f.type) for f in arrow_schema(self.stored.snapshot.schema))
         )
 
-    def _in_driver(self, staged: Staged, touched: tuple[DataFile, ...]) -> Outcome | None:
-        """The change merged without Spark; None where it is too large, or must be computed from the tables."""
-        merge, before = self.program.merge, self.stored.snapshot
-        if merge is None or staged.known is None or not self._small(touched):
+    def _fetched(self) -> Outcome | None:
+        """The rows of a small change fetched, and all else done without Spark; None where that is not possible."""
+        way, before = self.program.fetched, self.stored.snapshot
+        if way is None or not self._little() or not self._small(before.files):
             return None
-        if self.program.anew is not None and self._any_hit(staged):
+        if sum(map(self._expected, self.changed)) > FETCHED_ROWS:
+            return None
+        computed = self._query(way.rows)
+        if not all(is_simple(f.type) for f in to_arrow_schema(computed.schema)):
             return None
         wanted = arrow_schema(before.schema)
         try:
-            stored = [pq.ParquetFile(f.path).read().cast(wanted) for f in touched]
-            known = {CHANGE: staged.known, TOUCHED: pa.concat_tables(stored) if stored else wanted.empty_table()}
-            found = self.local.query(merge.sql, {name: known[r.table] for name, r in merge.relations.items()})
+            known = {FETCHED: self.spark.collect(computed)}
+            if any(r.table not in known for r in way.change.relations.values()):
+                known[names.backing(self.stored.record.name)] = _read(before.files, wanted)
+            change = self._locally(way.change, known)
+            if way.plan.recorded:
+                change = change.cast(pa.schema([(names.WEIGHT, pa.int32()), *wanted]))
+        except (EngineError, pa.ArrowInvalid):  # more rows than expected, or a value that does not fit
+            return None
+        if not change.num_rows:
+            return Outcome()
+        staged = Staged("", "", (), change)
+        if way.plan.recorded:
+            staged = Staged.of(before.location, self.spark.write_arrow(change, before.location, CHANGES_FOLDER))
+        try:
+            outcome = self._in_driver(staged, self._touched(staged, way.plan), way.plan, way.merge)
+        except BaseException:
+            staged.discard()
+            raise
+        if outcome is None or outcome.recorded is None:
+            staged.discard()
+        return outcome
+
+    def _in_driver(
+        self, staged: Staged, touched: tuple[DataFile, ...], plan: Rewrite, merge: Text | None
+    ) -> Outcome | None:
+        """The change merged without Spark; None where it is too large, or must be computed from the tables."""
+        before = self.stored.snapshot
+        if merge is None or staged.known is None or not self._small(touched):
+            return None
+        if plan.hit is not None and _any_hit(staged, plan.hit):
+            return None
+        wanted = arrow_schema(before.schema)
+        try:
+            found = self._locally(merge, {CHANGE: staged.known, TOUCHED: _read(touched, wanted)})
             rows = found.select(wanted.names).cast(wanted)
         except (EngineError, pa.ArrowInvalid):  # a value that does not fit: Spark says so better
             return None
         self.reading.add(touched)
-        if not self.plan.counted:
-            return self._replaced(staged, self.spark.write_arrow(rows, before.location), touched)
+        if not plan.counted:
+            return self._replaced(staged, self.spark.write_arrow(rows, before.location), touched, plan)
         alive, moved = pc.greater(rows.column(names.ROWS), 0), pc.equal(found.column(MOVED), 1)
-        if not self.plan.match:
+        if not plan.match:
             alive = pa.array([True] * rows.num_rows)  # the one row of a global aggregate stays
         inserted, deleted = _true(pc.and_(moved, alive)), _true(pc.and_(moved, pc.equal(found.column(WAS), 1)))
         if not inserted and not deleted:
             return Outcome()
         added = self.spark.write_arrow(rows.filter(alive), before.location)
         return Outcome(added, touched, None, inserted, deleted)
+
+    def _locally(self, text: Text, known: Mapping[TableName, pa.Table]) -> pa.Table:
+        return self.local.query(text.sql, {name: known[r.table] for name, r in text.relations.items()})
 
     # ------------------------------------------------------------------ in Spark
     def _add_up(self, change: DataFrame, touched: tuple[DataFile, ...]) -> Outcome:
@@ -255,26 +305,27 @@ class Maintenance:
     def _replace(self, staged: Staged, change: DataFrame, touched: tuple[DataFile, ...]) -> Outcome:
         """Rows of the touched files that stay, and what comes in place of those that go."""
         texts = [self.program.rows] if self.program.rows is not None else []
-        if self.program.anew is not None and self._any_hit(staged):
+        if self.program.anew is not None and self.plan.hit is not None and _any_hit(staged, self.plan.hit):
             self._stop_if_all_is_read(self.program.anew)
             texts.append(self.program.anew)
         parts = [self._query(text, change, touched) for text in texts]
         frame = parts[0]
         for part in parts[1:]:
             frame = frame.unionAll(part)
-        return self._replaced(staged, write_rows(self.spark, self.stored.snapshot, frame), touched, change)
+        return self._replaced(staged, write_rows(self.spark, self.stored.snapshot, frame), touched, self.plan, change)
 
     def _replaced(
         self,
         staged: Staged,
         added: Sequence[NewFile],
         touched: tuple[DataFile, ...],
+        plan: Rewrite,
         change: DataFrame | None = None,
     ) -> Outcome:
         """What came and went, counted: a key that does not hold shows here."""
         written, read = sum(f.rows for f in added), sum(f.rows for f in touched)
-        if not self.plan.recorded:
-            gone = self._count(staged, change, f"`{self.plan.before}` IS NOT NULL", _is_valid(self.plan.before))
+        if not plan.recorded:
+            gone = self._count(staged, change, f"`{plan.before}` IS NOT NULL", _is_valid(plan.before))
             return Outcome(added, touched, None, written - (read - gone), gone)
         came = self._count(staged, change, f"{names.WEIGHT} > 0", _positive)
         gone = staged.rows - came
@@ -298,13 +349,6 @@ class Maintenance:
                 self.reading.rows + read,
             )
 
-    def _any_hit(self, staged: Staged) -> bool:
-        hits = staged.count(self._is_hit)
-        return hits is None or hits > 0
-
-    def _is_hit(self, rows: pa.Table) -> pa.Array:
-        return rows.column(self.plan.hit)
-
     def _count(self, staged: Staged, change: DataFrame | None, condition: str, check: Check) -> int:
         known = staged.count(check)
         if known is not None:
@@ -313,12 +357,12 @@ class Maintenance:
         with self.spark.counted():
             return change.where(condition).count()
 
-    def _touched(self, staged: Staged) -> tuple[DataFile, ...]:
+    def _touched(self, staged: Staged, plan: Rewrite) -> tuple[DataFile, ...]:
         """The files of the view that can hold a row that the change is about."""
         files = self.stored.snapshot.files
-        keep = _negative if self.plan.recorded else None
+        keep = _negative if plan.recorded else None
         wanted = []
-        for stored, changed in self.plan.match:
+        for stored, changed in plan.match:
             if (values := staged.values(changed, keep)) is not None:
                 wanted.append((stored, values))
         return prune(files, wanted)
@@ -348,10 +392,10 @@ class Maintenance:
             change = self.changed[name.folded]
             self.reading.add(change.files)
             return self.sources.delta(name, since)
-        snapshot, files, wanted = self._pruned(relation)
+        snapshot, files, told = self._pruned(relation)
         self.reading.add(files)
         frame = self.sources.rows(name, snapshot, files)
-        for column, values in wanted:
+        for column, values in told:
             frame = frame.where(values.condition(col(column)))
         return frame
 
@@ -360,7 +404,8 @@ class Maintenance:
         return relation.state is not State.DELTA and relation.table.folded in self.since
 
     def _pruned(self, relation: Relation) -> tuple[Snapshot, tuple[DataFile, ...], list[tuple[str, Values]]]:
-        """The version of a source that a query reads, those of its files that can matter, and why the others cannot."""
+        """The version of a source that a query reads, those of its files that can matter, and what the scan of
+        them is told."""
         name = relation.table
         snapshot = self.sources.now(name)
         if relation.state is State.OLD and name.folded in self.changed:
@@ -372,13 +417,16 @@ class Maintenance:
             return snapshot, snapshot.files, []
         wanted = [(c, v) for c, origin in relation.keys if (v := self._values(origin)) is not None]
         # A table that is read by version is pruned by its own reader, which is told the same conditions.
-        files = snapshot.files if snapshot.by_version else prune(snapshot.files, wanted)
-        return snapshot, files, wanted
+        if snapshot.by_version:
+            return snapshot, snapshot.files, wanted
+        told = [(c, v) for c, v in wanted if not scattered(snapshot.files, c, v)]
+        return snapshot, prune(snapshot.files, wanted), told
 
     def _values(self, origin: Origin) -> Values | None:
         """The values that a column of a change has, where they are few."""
         if origin.table == CHANGE:
-            found = self.staged.values(origin.column, self._is_hit if self.plan.hit else None) if self.staged else None
+            hit = _is_true(self.plan.hit) if self.plan.hit else None
+            found = self.staged.values(origin.column, hit) if self.staged else None
         else:
             change = self.changed[origin.table.folded]
             if change.cancels or change.between or origin.table.folded in self.sources.records:
@@ -419,6 +467,20 @@ def _negative(rows: pa.Table) -> pa.Array:
 
 def _positive(rows: pa.Table) -> pa.Array:
     return pc.greater(rows.column(names.WEIGHT), 0)
+
+
+def _is_true(column: str) -> Check:
+    return lambda rows: rows.column(column)
+
+
+def _any_hit(staged: Staged, hit: str) -> bool:
+    hits = staged.count(_is_true(hit))
+    return hits is None or hits > 0
+
+
+def _read(files: Sequence[DataFile], wanted: pa.Schema) -> pa.Table:
+    parts = [pq.ParquetFile(f.path).read().cast(wanted) for f in files]
+    return pa.concat_tables(parts) if parts else wanted.empty_table()
 
 
 def _is_valid(column: str | None) -> Check:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _LISTED = 300
 """Values that are told to the scan one by one; more are told as a range."""
+_EVERYWHERE = 0.8
+"""The part of the values, in each large file, from which on they are taken to be in every row group as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,16 @@ class Values:
         except TypeError:  # the log has it in another type
             return True
 
+    def share_in(self, file: DataFile, column: str) -> float:
+        """Which part of the values lies between the smallest and the largest one of a file; 0 where that is unknown."""
+        low, high = file.low.get(column), file.high.get(column)
+        if low is None or high is None or not self.sorted:
+            return 0.0
+        try:
+            return (bisect.bisect_right(self.sorted, high) - bisect.bisect_left(self.sorted, low)) / len(self.sorted)
+        except TypeError:  # the log has it in another type
+            return 0.0
+
     def condition(self, column: Column) -> Column:
         """What the scan is told, so that it can skip row groups."""
         found = sf.lit(False)
@@ -62,3 +74,12 @@ def distinct(values: pa.ChunkedArray) -> Values | None:
 
 def prune(files: Sequence[DataFile], wanted: Sequence[tuple[str, Values]]) -> tuple[DataFile, ...]:
     return tuple(f for f in files if all(values.may_be_in(f, column) for column, values in wanted))
+
+
+def scattered(files: Sequence[DataFile], column: str, values: Values) -> bool:
+    """Whether the values may be anywhere in a table. Then a scan that is told them compares every row with a list
+    and skips nothing: a third more time than without (decision 022)."""
+    largest = max((f.rows for f in files), default=0)
+    large = [f for f in files if f.rows * 10 >= largest]
+    # One large file alone says nothing about the order of the rows inside.
+    return len(large) > 1 and all(values.share_in(f, column) >= _EVERYWHERE for f in large)

@@ -1,4 +1,4 @@
-"""A change that has been computed: in files, and in the driver too where it is small."""
+"""A change that has been computed: in files, in the driver, or in both where it is small."""
 
 from __future__ import annotations
 
@@ -49,6 +49,8 @@ class Staged:
         return int(pc.sum(condition(self.known).cast(pa.int64())).as_py() or 0)
 
     def discard(self) -> None:
+        if not self.files:
+            return  # it was only ever in the driver
         shutil.rmtree(os.path.join(self.location, self.folder), ignore_errors=True)
 
 
