@@ -76,7 +76,7 @@ watch(int(sys.argv[2]), lambda: os.kill(os.getpid(), signal.SIGKILL))
 steps(viewkeep.connect("spark:///" + sys.argv[1]))
 """
 )
-CALLS = 25
+CALLS = 21
 """Writes and commits of `steps`; a test below counts them."""
 KILLED_AT = (2, 3, 5, 8, 9, 11, 13, 16, 19, 22)
 T0 = bag((i % 4, i) for i in range(20))

@@ -2,7 +2,8 @@
 comment that says what its relations stand for and what becomes of its rows.
 
 There is no statement that changes a table: rows are written as files, and a commit to the log of the
-view's own table puts them in place of others.
+view's own table puts them in place of others. Where few rows changed, Spark runs the change query only as far
+as its last grouping, and the driver does the rest.
 """
 
 from __future__ import annotations
