@@ -232,10 +232,12 @@ class Maintenance:
         try:
             known = {FETCHED: self.spark.collect(computed)}
             if any(r.table not in known for r in way.change.relations.values()):
+                self.reading.add(before.files)
                 known[names.backing(self.stored.record.name)] = _read(before.files, wanted)
             change = self._locally(way.change, known)
             if way.plan.recorded:
-                change = change.cast(pa.schema([(names.WEIGHT, pa.int32()), *wanted]))
+                recorded = pa.schema([(names.WEIGHT, pa.int32()), *wanted])
+                change = change.select(recorded.names).cast(recorded)
         except (EngineError, pa.ArrowInvalid):  # more rows than expected, or a value that does not fit
             return None
         if not change.num_rows:
