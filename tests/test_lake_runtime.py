@@ -268,6 +268,18 @@ def test_a_decimal_that_spark_cannot_negate_is_not_rounded(
     assert in_driver or "does not fit" in report.reason
 
 
+def test_texts_under_a_collation(keeper: viewkeep.Keeper) -> None:
+    keeper.sql("CREATE TABLE words (s STRING, x INT)")
+    keeper.sql("INSERT INTO words VALUES ('a', 1), ('A', 1), ('b', 2)")
+    query = "SELECT COUNT(*) AS n FROM words GROUP BY s COLLATE UTF8_LCASE"
+    create(keeper, query)
+    keeper.sql("INSERT INTO words VALUES ('A', 3), ('B', 3), ('C', 4)")
+    report = keeper.refresh("v")
+    assert report.strategy == "recompute"
+    assert "equal that are stored differently" in report.reason
+    assert_view_equals_query(keeper, "v", query)
+
+
 def test_a_change_of_a_large_view_touches_the_files_of_its_keys(
     keeper: viewkeep.Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -344,6 +344,7 @@ def test_columns_can_be_added(keeper: viewkeep.Keeper) -> None:
         ("ALTER TABLE items ADD COLUMN c INT", ("totals",)),
         ("CREATE TABLE u (a INT, A INT)", ("two columns",)),
         ("CREATE TABLE u (a INT DEFAULT 1)", ("DEFAULT",)),
+        ("CREATE TABLE u (a STRING COLLATE UTF8_LCASE)", ("COLLATE",)),
         ("CREATE TABLE u (a INT CHECK (a > 1))", ("CHECK",)),
         ("CREATE TABLE u (`a b` INT)", ("a b",)),
         ("CREATE TABLE u (a NO_SUCH_TYPE)", ("no_such_type",)),

@@ -101,3 +101,34 @@ def test_an_overflow_raises_and_changes_nothing(query: str) -> None:
         keeper.sql("DELETE FROM r WHERE a = 2147483647")
         keeper.refresh("v")
         assert_view_equals_query(keeper, "v", query)
+
+
+UNDER_A_COLLATION = (
+    "SELECT COUNT(*) AS n, SUM(x) AS s FROM c GROUP BY g",
+    "SELECT COUNT(*) AS n FROM (SELECT DISTINCT g FROM c) d",
+    "SELECT c.x, t.x AS y FROM c JOIN t ON c.g = t.g",
+    "SELECT c.x, t.x AS y FROM t LEFT JOIN c ON c.g = t.g",
+    "SELECT COUNT(*) AS n FROM c WHERE g = 'A'",
+    "SELECT x FROM c WHERE g IN (SELECT g FROM t)",
+    "SELECT x, RANK() OVER (PARTITION BY g ORDER BY x) AS n FROM c",
+    "SELECT COUNT(*) AS n FROM t GROUP BY g COLLATE NOCASE",
+)
+
+
+@pytest.mark.parametrize("query", UNDER_A_COLLATION)
+def test_texts_that_a_collation_makes_equal(query: str) -> None:
+    with viewkeep.connect("duckdb://") as keeper:
+        keeper.sql("CREATE TABLE c (g VARCHAR COLLATE NOCASE, x INT); CREATE TABLE t (g VARCHAR, x INT)")
+        keeper.sql("INSERT INTO c VALUES ('a', 1), ('A', 2), ('b', 3); INSERT INTO t SELECT * FROM c")
+        keeper.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+        keeper.sql("CREATE MATERIALIZED VIEW w WITH (policy = 'strict') AS SELECT c.x FROM c JOIN t USING (x)")
+        for change in (
+            "INSERT INTO c VALUES ('A', 10), ('B', 20), ('', 5); INSERT INTO t VALUES ('B', 6)",
+            "DELETE FROM c WHERE x = 1; UPDATE t SET g = 'A' WHERE x = 3",
+            "UPDATE c SET g = UPPER(g); INSERT INTO c VALUES (NULL, 1); INSERT INTO t VALUES ('C', 6)",
+            "DELETE FROM t WHERE g = 'a'; DELETE FROM c WHERE g = 'a'",
+        ):
+            keeper.sql(change)
+            report, _ = keeper.refresh()
+            assert (report.strategy, "equal that are stored differently" in report.reason) == ("recompute", True)
+            assert_view_equals_query(keeper, "v", query, change)

@@ -52,6 +52,8 @@ class Column:
     name: str
     type: str
     nullable: bool = True
+    collated: bool = False
+    """Whether texts that look different may be equal in it."""
 
 
 @dataclass(frozen=True, slots=True)

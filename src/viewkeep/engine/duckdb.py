@@ -10,6 +10,8 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import sqlglot
+from sqlglot import exp
 
 from viewkeep.catalog import Catalog, Column, ForeignKey, Key, Kind, Table, TableName
 from viewkeep.engine.protocol import EngineFacts, Parameters
@@ -140,13 +142,15 @@ class DuckDBEngine:
         return isinstance(error.__cause__, kinds)
 
     def catalog(self) -> Catalog:
+        collated = self._collated()
         columns: dict[tuple[str, str, bool], list[Column]] = {}
         for schema, table, temporary, name, type_, nullable in self.execute(
             "SELECT schema_name, table_name, database_name = 'temp', column_name, data_type, is_nullable "
             "FROM duckdb_columns() WHERE NOT internal AND database_name IN (current_database(), 'temp') "
             "ORDER BY schema_name, table_name, column_index"
         ):
-            columns.setdefault((schema, table, temporary), []).append(Column(name, type_, nullable))
+            found = Column(name, type_, nullable, (schema, table, name) in collated)
+            columns.setdefault((schema, table, temporary), []).append(found)
         keys: dict[TableName, list[Key]] = {}
         foreign: dict[TableName, list[ForeignKey]] = {}
         for schema, table, kind, names, parent, parent_columns in self.execute(
@@ -157,8 +161,8 @@ class DuckDBEngine:
             if kind in ("PRIMARY KEY", "UNIQUE"):
                 keys.setdefault(name, []).append(Key(tuple(names)))
             elif kind == "FOREIGN KEY" and parent:
-                found = ForeignKey(tuple(names), _name(schema, parent), tuple(parent_columns))
-                foreign.setdefault(name, []).append(found)
+                edge = ForeignKey(tuple(names), _name(schema, parent), tuple(parent_columns))
+                foreign.setdefault(name, []).append(edge)
         definitions = {
             (schema, view): sql
             for schema, view, sql in self.execute(
@@ -182,6 +186,18 @@ class DuckDBEngine:
             )
         # A temporary table hides a permanent one of its name, as it does in DuckDB itself.
         return Catalog.of(sorted(tables, key=lambda t: t.kind is Kind.TEMPORARY), _DEFAULT_SCHEMA)
+
+    def _collated(self) -> set[tuple[str, str, str]]:
+        """Columns with a collation, of which only the text of their table's definition tells."""
+        return {
+            (schema, table, column.name)
+            for schema, table, sql in self.execute(
+                "SELECT schema_name, table_name, sql FROM duckdb_tables() "
+                "WHERE database_name = current_database() AND contains(upper(sql), ' COLLATE ')"
+            )
+            for column in sqlglot.parse_one(sql, dialect="duckdb").find_all(exp.ColumnDef)
+            if column.find(exp.CollateColumnConstraint)
+        }
 
     def close(self) -> None:
         self.connection.close()

@@ -14,7 +14,7 @@ from sqlglot import exp
 from viewkeep.catalog import TYPE_SPELLING, Catalog
 from viewkeep.errors import SqlError, UnsupportedError
 from viewkeep.plan.clock import lift_time_filters
-from viewkeep.plan.nodes import Aggregate, Field, Fresh, Join, Named, Node, Order, Project, Query, Values
+from viewkeep.plan.nodes import Aggregate, Field, Fresh, Join, Named, Node, Order, Project, Query, Values, scans
 from viewkeep.plan.rewrite import normalise, prune
 from viewkeep.plan.scalars import Scalar, column, columns_of, is_exact, operand, substitute
 from viewkeep.plan.ties import break_ties
@@ -60,7 +60,24 @@ def build_query(text: str, catalog: Catalog, dialect: str) -> Query:
         if name.lower() in seen:
             raise SqlError(f"two output columns are named {name!r}", hint="give one of them an alias with AS")
         seen.add(name.lower())
-    return Query(break_ties(lift_time_filters(prune(normalise(node))), catalog), tuple(names))
+    found = prune(normalise(node))
+    _refuse_collations(tree, found, catalog)
+    return Query(break_ties(lift_time_filters(found), catalog), tuple(names))
+
+
+def _refuse_collations(tree: exp.Expr, root: Node, catalog: Catalog) -> None:
+    """Rows are found again by what is stored of them, and keys are compared that come from two places: under a
+    collation that may be other rows than the query means."""
+    if (named := tree.find(exp.Collate)) is not None:
+        raise UnsupportedError("COLLATE makes texts equal that are stored differently", position_of(named))
+    for scan in scans(root):
+        table = catalog.find(scan.table)
+        for _, name in scan.columns:
+            if table is not None and table.column(name).collated:
+                raise UnsupportedError(
+                    f"column {name!r} of {str(scan.table)!r} has a collation, which makes texts equal that are stored "
+                    "differently"
+                )
 
 
 def _query(tree: exp.Expr, env: Env, outer: Scope | None, top: bool = False) -> Built:

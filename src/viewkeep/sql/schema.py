@@ -71,7 +71,8 @@ def table_of(schema: exp.Schema, dialect: str) -> Table:
                     isinstance(k, exp.NotNullColumnConstraint) and not k.args.get("allow_null") for k in kinds
                 )
                 type_ = item.args["kind"].sql(dialect=TYPE_SPELLING) if item.args.get("kind") else "UNKNOWN"
-                columns.append(Column(item.name, type_, nullable=not (primary or required)))
+                collated = any(isinstance(k, exp.CollateColumnConstraint) for k in kinds)
+                columns.append(Column(item.name, type_, not (primary or required), collated))
                 if primary or any(isinstance(k, exp.UniqueColumnConstraint) for k in kinds):
                     keys.append(Key((item.name,)))
                 foreign += [_reference((item.name,), k, dialect) for k in kinds if isinstance(k, exp.Reference)]

@@ -30,6 +30,7 @@ _NOT_KEPT = {
     exp.ComputedColumnConstraint: "GENERATED",
     exp.GeneratedAsIdentityColumnConstraint: "GENERATED",
     exp.CheckColumnConstraint: "CHECK",
+    exp.CollateColumnConstraint: "COLLATE",
 }
 """What a column may be declared with that viewkeep would not keep when it writes."""
 
