@@ -92,13 +92,11 @@ class Program:
     anew: Text | None
     merge: Text | None
     """`rows` again, for the driver, where they come from stored rows and the change alone."""
-    fetched: Fetched | None = None
-    """The way for a change of few rows, where there is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Rows that Spark computes, and what the driver makes of them."""
+    """The way for a change of few rows: what Spark computes, and what the driver makes of it."""
 
     plan: Rewrite
     rows: Text
@@ -112,23 +110,42 @@ class Programs:
     def __init__(self, compiled: Compiled, prefix: str, pretty: bool = False) -> None:
         self.compiled, self.prefix, self.pretty = compiled, prefix, pretty
         self._programs: dict[tuple[Shape, Extent], Program] = {}
+        self._fetched: dict[tuple[Shape, Extent], Fetched | None] = {}
         self._guards: dict[tuple[tuple[Edge, ...], Shape], Text | None] = {}
 
     def refresh(self, shape: Shape, extent: Extent = UNKNOWN) -> Program:
         if (shape, extent) not in self._programs:
             context, appended = shape.context(self.compiled.fresh, True), shape.append_only and self.compiled.monotone
             plan = refresh_files(self.compiled.layout, context, appended)
-            stored = self.compiled.layout.columns
-            columns = (*stored, WAS, MOVED) if plan.counted else stored
+            columns = self._columns(plan)
             self._programs[shape, extent] = Program(
                 plan,
                 self._text(plan.change, plan.columns, extent=extent),
                 self._text(plan.rows, columns, extent=extent),
-                self._text(plan.anew, stored),
+                self._text(plan.anew, self.compiled.layout.columns),
                 self._merge(plan, columns),
-                self._fetched(plan, columns, extent),
             )
         return self._programs[shape, extent]
+
+    def fetched(self, shape: Shape, extent: Extent = UNKNOWN) -> Fetched | None:
+        """None where there is no such way."""
+        if (shape, extent) not in self._fetched:
+            self._fetched[shape, extent] = self._few(self.refresh(shape, extent).plan, extent)
+        return self._fetched[shape, extent]
+
+    def _few(self, plan: Rewrite, extent: Extent) -> Fetched | None:
+        if plan.fetch is None or plan.in_driver is None:
+            return None
+        rows = self._text(plan.fetch, tuple(f.id for f in plan.fetch.fields), extent=extent)
+        change = self._text(plan.in_driver.change, plan.in_driver.columns, IN_DRIVER)
+        merge = self._merge(plan.in_driver, self._columns(plan))
+        if rows is None or change is None or merge is None:
+            return None
+        return Fetched(plan.in_driver, rows, change, merge)
+
+    def _columns(self, plan: Rewrite) -> tuple[str, ...]:
+        stored = self.compiled.layout.columns
+        return (*stored, WAS, MOVED) if plan.counted else stored
 
     def guard(self, edges: tuple[Edge, ...], shape: Shape) -> Text | None:
         """Which edges are in doubt for a change and why, by their numbers."""
@@ -148,16 +165,6 @@ class Programs:
         text = self._text(plan.rows, columns, IN_DRIVER)
         assert text is not None
         return text if all(r.table in (CHANGE, TOUCHED) for r in text.relations.values()) else None
-
-    def _fetched(self, plan: Rewrite, columns: tuple[str, ...], extent: Extent) -> Fetched | None:
-        if plan.fetch is None or plan.in_driver is None:
-            return None
-        rows = self._text(plan.fetch, tuple(f.id for f in plan.fetch.fields), extent=extent)
-        change = self._text(plan.in_driver.change, plan.in_driver.columns, IN_DRIVER)
-        merge = self._merge(plan.in_driver, columns)
-        if rows is None or change is None or merge is None:
-            return None
-        return Fetched(plan.in_driver, rows, change, merge)
 
     def contents(self) -> Text:
         """The stored rows from scratch; the user's own text where the view has no plan."""

@@ -220,10 +220,11 @@ class Maintenance:
 
     def _fetched(self) -> Outcome | None:
         """The rows of a small change fetched, and all else done without Spark; None where that is not possible."""
-        way, before = self.program.fetched, self.stored.snapshot
-        if way is None or not self._little() or not self._small(before.files):
+        before = self.stored.snapshot
+        few = self._little() and sum(map(self._expected, self.changed)) <= FETCHED_ROWS
+        if not few or not self._small(before.files):
             return None
-        if sum(map(self._expected, self.changed)) > FETCHED_ROWS:
+        if (way := self.programs.fetched(self.shape, self._extent())) is None:
             return None
         computed = self._query(way.rows)
         if not all(is_simple(f.type) for f in to_arrow_schema(computed.schema)):
