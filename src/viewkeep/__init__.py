@@ -16,6 +16,7 @@ from viewkeep.runtime.transactional.database import TransactionalDatabase
 from viewkeep.sql.parse import split
 from viewkeep.sql.schema import read_schema
 from viewkeep.sql.statements import CreateView, recognise
+from viewkeep.strategy.form import OF_DIALECT, PLAIN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,6 +95,7 @@ def compile(schema_sql: str, view_sql: str, dialect: str = "duckdb", strategy: s
     statement = next(iter(split(view_sql, dialect)), None)
     own = recognise(statement, dialect) if statement else None
     create = own if isinstance(own, CreateView) else CreateView(TableName("view"), view_sql)
-    compiled = compile_view(create.name, create.query, catalog, dialect)
+    form = OF_DIALECT.get(dialect, PLAIN)
+    compiled = compile_view(create.name, create.query, catalog, dialect, form=form)
     wanted = strategy_of(compiled, strategy, create.options.get("strategy"))
     return whole_program(compiled, [catalog.get(s) for s in compiled.sources], dialect, wanted)

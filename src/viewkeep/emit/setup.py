@@ -10,7 +10,8 @@ from viewkeep.catalog import TableName
 from viewkeep.emit.select import identifier, table, user_query
 from viewkeep.emit.statements import query_sql, table_as, view_as, with_clock, with_values
 from viewkeep.strategy import names
-from viewkeep.strategy.layout import Layout
+from viewkeep.strategy.bounded import COLUMN
+from viewkeep.strategy.layout import BagLayout, Layout
 from viewkeep.strategy.logged import this_version
 
 
@@ -36,11 +37,14 @@ def setup_sql(
         contents = exp.select(born, *stored).from_(contents.subquery("contents", copy=False))
     shown = query_sql(layout.above, layout.output, dialect)
     statements = [table_as(backing, contents), table_as(log, empty), view_as(layout.view, shown)]
+    if isinstance(layout, BagLayout) and layout.bound is not None:
+        statements.insert(0, table_as(layout.bound.table, query_sql(layout.bound.value, (COLUMN,), dialect)))
     return [with_clock(with_values(s, times or {})).sql(dialect=dialect, pretty=True) for s in statements]
 
 
 def teardown_sql(view: TableName, dialect: str) -> list[str]:
-    dropped = [(view, "VIEW"), (names.backing(view), "TABLE"), (names.log(view), "TABLE")]
+    stored = (names.backing(view), names.log(view), names.bound(view))
+    dropped = [(view, "VIEW"), *((name, "TABLE") for name in stored)]
     return [_drop(name, kind).sql(dialect=dialect) for name, kind in dropped]
 
 

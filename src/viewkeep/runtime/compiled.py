@@ -34,13 +34,13 @@ from viewkeep.sql.build import build_query
 from viewkeep.strategy import names
 from viewkeep.strategy.bag import refresh_bag
 from viewkeep.strategy.choose import FOREIGN_KEY, MATERIALIZED
+from viewkeep.strategy.form import PLAIN, Form
 from viewkeep.strategy.grouped import refresh_groups
 from viewkeep.strategy.layout import BagLayout, GroupLayout, layout_of
 from viewkeep.strategy.materialized import Part, with_parts
 from viewkeep.strategy.methods import anew
 from viewkeep.strategy.program import Program
 from viewkeep.strategy.recompute import recompute
-from viewkeep.strategy.runners_up import KEPT
 from viewkeep.strategy.shape import Shape
 from viewkeep.strategy.simplify import simplify, simplify_program
 
@@ -197,11 +197,12 @@ def compile_view(
     dialect: str,
     output: tuple[str, ...] = (),
     parts: Sequence[Part] = (),
+    form: Form = PLAIN,
 ) -> CompiledView:
     """Compile a view that has an incremental form; UnsupportedError says why another has none.
 
     `output`: the column names as the engine gives them, where it was asked. `parts`: views that it reads in
-    place of some of its tables.
+    place of some of its tables. `form`: how it is stored.
     """
     query = build_query(text, catalog, dialect)
     query = Query(with_parts(query.root, parts), query.names)
@@ -210,7 +211,7 @@ def compile_view(
     if output:
         query = Query(query.root, output)
     fresh = Fresh(FIRST_GENERATED)
-    layout = layout_of(view, query, catalog, fresh, dialect in AVERAGE_DECIMALS, KEPT.get(dialect, 1))
+    layout = layout_of(view, query, catalog, fresh, dialect in AVERAGE_DECIMALS, form)
     compiled = CompiledView(view, text, layout, query, None, sources(query.root), fresh)
     if not compiled.sources:
         raise UnsupportedError("the query reads no table")

@@ -25,6 +25,7 @@ from viewkeep.runtime.reports import RefreshReport, VerifyReport
 from viewkeep.runtime.view_keys import ViewKeys
 from viewkeep.sql.parse import Statement
 from viewkeep.strategy import names
+from viewkeep.strategy.form import Form
 
 Since = int | RefreshReport | Mapping[str, int] | None
 
@@ -41,6 +42,8 @@ class Database(ABC):
     """What is underneath, for whoever needs more of it than viewkeep offers."""
     dialect: str
     time_travel: bool
+    form: Form
+    """How new views are stored."""
     """Whether a table can be read as it was."""
     views: dict[str, ViewRecord]
 
@@ -121,7 +124,9 @@ class Database(ABC):
                 found = opaque_view(record.name, record.query, record.output, record.sources, record.not_incremental)
             else:
                 known = Catalog.of(record.tables, self.catalog().default_schema)
-                found = compile_view(record.name, record.query, known, self.dialect, record.output, record.parts)
+                found = compile_view(
+                    record.name, record.query, known, self.dialect, record.output, record.parts, record.form
+                )
                 found.edges = edges_of(found.core, self.view_keys.with_foreign_keys(record.tables))
             found.time_travel, found.keeps_changes = self.time_travel, record.keeps_changes
             found.forget_programs()

@@ -40,7 +40,7 @@ def plan_view(
         # The user's own text is planned first, so that positions in errors are the user's.
         compile_view(create.name, create.query, catalog, dialect)
         output, types = _output(db, text)
-        compiled = compile_view(create.name, text, catalog, db.dialect, output, parts)
+        compiled = compile_view(create.name, text, catalog, db.dialect, output, parts, db.form)
         compiled.full_statements(db.dialect)  # what the dialect has no words for is known now
     except (UnsupportedError, SqlError) as error:
         reason = error.fact + (f" ({error.position})" if error.position else "")
@@ -76,6 +76,7 @@ def plan_view(
         types=types,
         parts=tuple(parts),
         zone=db.zone() if compiled.timed else None,
+        form=db.form,
     )
     return record, compiled
 

@@ -70,7 +70,10 @@ def _storage(compiled: CompiledView) -> str:
     layout = compiled.layout
     if isinstance(layout, BagLayout):
         how = f"rows found by key ({', '.join(layout.key)})" if layout.key else "rows found by value, copies counted"
-        return f"stored as rows: {', '.join(layout.columns)}; {how}"
+        first = (
+            f"; the first {layout.bound.reserve:,} or so, as {layout.bound.shown:,} are shown" if layout.bound else ""
+        )
+        return f"stored as rows: {', '.join(layout.columns)}; {how}{first}"
     kind = "state is added to" if layout.state.additive else "state is combined or computed anew"
     rules = ", ".join(_rules(layout))
     return f"stored as groups by ({', '.join(layout.keys)}): _vk_rows{', ' + rules if rules else ''}; {kind}"

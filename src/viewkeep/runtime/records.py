@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from viewkeep.catalog import Column, ForeignKey, Key, Kind, Table, TableName, Trust
+from viewkeep.strategy.form import PLAIN, Form
 from viewkeep.strategy.materialized import Part
 
 
@@ -35,6 +36,7 @@ class ViewRecord:
     """Views that it reads in place of some of its tables."""
     zone: str | None = None
     """The time zone of the session it was made in, where its rows depend on the current time."""
+    form: Form = PLAIN
 
     @property
     def timed(self) -> bool:
@@ -77,6 +79,7 @@ def from_json(text: str) -> ViewRecord:
             "types": tuple(data.get("types", ())),
             "owner": TableName.parse(data["owner"]) if data.get("owner") else None,
             "parts": tuple(map(_part_from_json, data.get("parts", ()))),
+            "form": Form(**data.get("form", {})),
         }
     )
 

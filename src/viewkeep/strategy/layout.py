@@ -35,7 +35,9 @@ from viewkeep.plan.nodes import (
 from viewkeep.plan.scalars import column, window_function
 from viewkeep.plan.ties import BY_PEERS, BY_POSITION, ONE_OF_THE_ROWS
 from viewkeep.strategy import names
+from viewkeep.strategy.bounded import Bound, bounded
 from viewkeep.strategy.components import State, from_rows, state_of
+from viewkeep.strategy.form import PLAIN, Form
 from viewkeep.strategy.partitioned import Partition, partition_of
 
 _REPEATABLE = (*BY_PEERS, *BY_POSITION, *ONE_OF_THE_ROWS, exp.Count, exp.Min, exp.Max)
@@ -81,6 +83,8 @@ class BagLayout(Layout):
     key_reason: str
     partition: Partition | None = None
     """Where the top is a window: how the rows of an affected partition are found."""
+    bound: Bound | None = None
+    """Where only the first rows are stored."""
 
     @property
     def found_by(self) -> tuple[str, ...]:
@@ -119,18 +123,21 @@ class GroupLayout(Layout):
 
 
 def layout_of(
-    view: TableName, query: Query, catalog: Catalog, fresh: Fresh, decimal_average: bool = False, kept: int = 1
+    view: TableName,
+    query: Query,
+    catalog: Catalog,
+    fresh: Fresh,
+    decimal_average: bool = False,
+    form: Form = PLAIN,
 ) -> BagLayout | GroupLayout:
-    """`decimal_average`, `kept`: what `state_of` asks of an engine."""
+    """`decimal_average`: what `state_of` asks of an engine."""
     for name in query.names:
         if name.lower().startswith(names.RESERVED):
             raise SqlError(f"column name {name!r} is reserved for viewkeep", hint="give it an alias with AS")
     top = _core(query.root)
-    return (
-        _groups(view, query, top, fresh, decimal_average, kept)
-        if isinstance(top, Aggregate)
-        else _rows(view, query, top, catalog)
-    )
+    if isinstance(top, Aggregate):
+        return _groups(view, query, top, fresh, decimal_average, form.kept)
+    return _rows(view, query, top, catalog, fresh if form.bounded else None)
 
 
 def _groups(
@@ -148,10 +155,15 @@ def _groups(
     return GroupLayout(view, query.names, fields, labels, contents, above, _limited(query.root, top), core, state)
 
 
-def _rows(view: TableName, query: Query, top: Node, catalog: Catalog) -> BagLayout:
+def _rows(view: TableName, query: Query, top: Node, catalog: Catalog, bounds: Fresh | None) -> BagLayout:
+    """`bounds`: ids for a bound, where there may be one."""
     core, partition = partition_of(top)
     if partition is None:
         core = reproducible(core)
+    contents, bound = core, None
+    cut = _cut_above(query.root, top)
+    if partition is None and bounds is not None and cut is not None:
+        contents, bound = bounded(view, core, cut, bounds) or (core, None)
     # Stored under the names the user gave, where the core is the whole view; its sort columns otherwise.
     wanted = tuple(f.id for f in core.fields)
     labels = tuple(_label(i, query) for i in wanted)
@@ -164,12 +176,13 @@ def _rows(view: TableName, query: Query, top: Node, catalog: Catalog) -> BagLayo
         query.names,
         core.fields,
         labels,
-        core,
+        contents,
         _swap(query.root, top, seen),
         _limited(query.root, top),
         None if key is None else tuple(label[i] for i in sorted(key)),
         "no key of the result is known" if key is None else "every row is found by its key",
         partition,
+        bound,
     )
 
 
@@ -197,6 +210,17 @@ def _over_all(node: Node) -> bool:
     if not isinstance(node, Window) or node.partition:
         return False
     return all(isinstance(window_function(c.scalar), _REPEATABLE) for c in node.calls)
+
+
+def _cut_above(root: Node, core: Node) -> TopK | None:
+    """The ORDER BY … LIMIT right above what is stored, if there is one."""
+    node = root
+    while node is not core:
+        (below,) = inputs_of(node)
+        if below is core:
+            return node if isinstance(node, TopK) else None
+        node = below
+    return None
 
 
 def _limited(root: Node, core: Node) -> bool:

@@ -24,6 +24,11 @@ def backing(view: TableName) -> TableName:
     return TableName(f"data_{view}", SCHEMA)
 
 
+def bound(view: TableName) -> TableName:
+    """Up to where rows are stored, of a view that shows the first ones."""
+    return TableName(f"bound_{view}", SCHEMA)
+
+
 def log(table: TableName) -> TableName:
     """Changes, by version. Of a table: with weights, and without a version until a refresh seals them.
     Of a view: the rows that left, or what its groups gained and lost."""

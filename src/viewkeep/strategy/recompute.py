@@ -3,12 +3,15 @@ changes (views on views, subscribers) go on without a gap."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from viewkeep.incremental.weighted import Weighted, add, keep, negate, to_units
 from viewkeep.plan.nodes import Aggregate, Field, Fresh, Named, Node, Project, Scan, Union
 from viewkeep.plan.scalars import column
 from viewkeep.strategy import names
+from viewkeep.strategy.bounded import COLUMN, Bound
 from viewkeep.strategy.grouped import nonzero
 from viewkeep.strategy.layout import BagLayout, GroupLayout
 from viewkeep.strategy.logged import append_rows, stage_change, staged
@@ -27,6 +30,8 @@ def recompute(layout: BagLayout | GroupLayout, fresh: Fresh, text: str | None = 
         Clear(names.backing(layout.view)),
         Append(names.backing(layout.view), layout.columns, new, "the new contents", stamp),
     )
+    if isinstance(layout, BagLayout) and layout.bound is not None:
+        return Program((*_bound_anew(layout.bound), *recompute(replace(layout, bound=None), fresh, text, logged).steps))
     if not logged and text is not None:
         return Program((stage, *replaced))
     if not logged:  # nothing is compared, so nothing has to be kept beside
@@ -54,6 +59,11 @@ def recompute(layout: BagLayout | GroupLayout, fresh: Fresh, text: str | None = 
             append_rows(layout, staged(layout, ">"), "what is new in them"),
         ),
     )
+
+
+def _bound_anew(bound: Bound) -> tuple[Step, ...]:
+    why = "up to where rows are stored"
+    return Clear(bound.table, why), Append(bound.table, (COLUMN,), bound.value, why)
 
 
 def _state_difference(layout: GroupLayout, new: Scan, old: Scan) -> Step:

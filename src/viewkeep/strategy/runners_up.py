@@ -27,9 +27,6 @@ from viewkeep.plan.lists import first, last, listed, position, size, together, w
 from viewkeep.plan.nodes import Field
 from viewkeep.plan.scalars import Scalar, column, conjoin, integer
 
-KEPT = {"spark": 4}
-"""Values that a group keeps, by dialect: at 0.1 % deleted rows a refresh, some group of ten thousand runs out of four
-after about 35 refreshes (of three after 12), and each costs another column."""
 GATHERED = 8
 """Inserted and deleted values of a group that a refresh looks at, of each."""
 

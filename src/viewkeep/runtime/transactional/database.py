@@ -27,6 +27,7 @@ from viewkeep.runtime.transactional.store import LOST, Store
 from viewkeep.runtime.transactional.verify import verify_view
 from viewkeep.sql.parse import Statement, to_dialect
 from viewkeep.strategy import names
+from viewkeep.strategy.form import EMBEDDED
 
 _UTC = ("Etc/UTC", "Etc/UCT", "Etc/Universal", "Etc/Zulu", "UCT", "Universal", "Zulu")
 """Other names of UTC: which one a machine has by default says nothing."""
@@ -37,6 +38,7 @@ class TransactionalDatabase(Database):
 
     def __init__(self, engine: Engine) -> None:
         super().__init__()
+        self.form = EMBEDDED
         self.engine, self.dialect, self.time_travel = engine, engine.facts.dialect, engine.facts.time_travel
         self.store = Store(engine)
         self.store.open()

@@ -31,7 +31,9 @@ from viewkeep.runtime.reports import RefreshReport
 from viewkeep.runtime.transactional.capture import TRIGGERS, Look, Pending
 from viewkeep.runtime.transactional.store import LOST, Books, SourceRecord
 from viewkeep.strategy import names
+from viewkeep.strategy.bounded import COLUMN, Bound, rows_within_a_new_bound
 from viewkeep.strategy.choose import Situation, choose, with_foreign_keys
+from viewkeep.strategy.layout import BagLayout
 from viewkeep.strategy.outgoing import outgoing
 from viewkeep.strategy.program import Append, Clear, DeleteMatching, DropEmpty, MergeAdd, Stage, TakeOut
 from viewkeep.strategy.shape import Shape
@@ -382,7 +384,10 @@ class Refresher:
         else:
             statements = compiled.statements(shape, self.dialect)
         try:
-            return self._apply(run, compiled, statements)
+            counts = self._apply(run, compiled, statements)
+            if shape is not None and isinstance(compiled.layout, BagLayout) and compiled.layout.bound is not None:
+                self._check_bound(run, compiled, compiled.layout.bound)
+            return counts
         except ViewkeepError as error:
             if self.engine.is_data_error(error):
                 reason = f"the changes hold a value that does not fit ({error.fact}), the tables perhaps not"
@@ -391,6 +396,24 @@ class Refresher:
                 reason = "its incremental statements are nested deeper than the engine allows (max_expression_depth)"
                 raise _StartOver(record.name.folded, reason) from error
             raise self._failed(record, error) from error
+
+    def _check_bound(self, run: _Run, compiled: CompiledView, bound: Bound) -> None:
+        """Of a view that shows the first rows: enough of them must be stored, and not many more."""
+        view, stored = compiled.view.folded, run.rows[compiled.view.folded]
+        if bound.shown <= stored <= bound.most:
+            return
+        table = table_text(bound.table, self.dialect)
+        if stored < bound.shown:
+            if not self.engine.execute(f"SELECT {COLUMN} IS NULL FROM {table}")[0][0]:  # else there are no others
+                reason = f"of the rows in reserve {stored:,} are left, and {bound.shown:,} are needed"
+                raise _StartOver(view, reason)
+            return
+        # Where many rows are sorted alike, a new bound would let in as many.
+        within = rows_within_a_new_bound(compiled.layout.scan(), bound, compiled.fresh)
+        text = query_sql(within, (names.ROWS,), self.dialect).sql(dialect=self.dialect)
+        if self.engine.execute(text)[0][0] * 2 <= stored:
+            reason = f"{stored:,} rows are stored, many more than the {bound.shown:,} that can be shown"
+            raise _StartOver(view, reason)
 
     def _replace(self, run: _Run, record: ViewRecord, compiled: CompiledView) -> tuple[int, int]:
         """Recompute a view whose difference to before cannot be told; its readers start anew."""
@@ -439,8 +462,8 @@ class Refresher:
                         self._check_removed(compiled, step, count)
                         deleted += count
                         staged.append(out_of(step.view))
-                case Clear() | DeleteMatching():
-                    deleted += count
+                case Clear(target=target) | DeleteMatching(target=target):
+                    deleted += count if target == backing else 0
                 case Stage(name=name):
                     staged.append(name)
         for name in staged:
