@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -36,11 +37,13 @@ def plan_view(
     named = (*tables_of(create.query, catalog, dialect), *part_tables)
     _check_names(create.name, named)
     text, reason = to_dialect(create.query.strip(), dialect, db.dialect), None
+    # A bound has to be moved now and then, by a recompute: only 'auto' leaves that to us.
+    form = db.form if create.options.get("policy", "auto") == "auto" else replace(db.form, bounded=False)
     try:
         # The user's own text is planned first, so that positions in errors are the user's.
         compile_view(create.name, create.query, catalog, dialect)
         output, types = _output(db, text)
-        compiled = compile_view(create.name, text, catalog, db.dialect, output, parts, db.form)
+        compiled = compile_view(create.name, text, catalog, db.dialect, output, parts, form)
         compiled.full_statements(db.dialect)  # what the dialect has no words for is known now
     except (UnsupportedError, SqlError) as error:
         reason = error.fact + (f" ({error.position})" if error.position else "")
@@ -76,7 +79,7 @@ def plan_view(
         types=types,
         parts=tuple(parts),
         zone=db.zone() if compiled.timed else None,
-        form=db.form,
+        form=form,
     )
     return record, compiled
 
