@@ -85,6 +85,7 @@ NOT_SPARK = {
     "lists below": "an order inside LIST",
     "corr": "CORR of a group whose values are all the same: a division by zero",
     "corr below": "CORR of a group whose values are all the same: a division by zero",
+    "window in expression": "a share of a sum that is 0: a division by zero",
     "by id": "an order inside FIRST",
     "products": "PRODUCT and HISTOGRAM",
     "frames": "frames of GROUPS",

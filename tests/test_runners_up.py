@@ -21,7 +21,7 @@ from viewkeep.strategy.runners_up import GATHERED, Ranked, without
 
 pytestmark = pytest.mark.timeout(900)
 
-EXTREMES = "SELECT g, MIN(x) AS lo, MAX(x) AS hi, MIN(d) AS first, MAX(s) AS last FROM t GROUP BY g"
+EXTREMES = "SELECT g, MIN(x) AS lo, MAX(x) AS hi, MIN(d) AS first, MAX(s) AS last, MAX(m) AS latest FROM t GROUP BY g"
 ONE_GROUP = "SELECT MIN(x) AS lo, MAX(d) AS hi FROM t"
 
 
@@ -89,10 +89,10 @@ def test_what_is_known_is_a_beginning(tmp_path: Path, engine_name: str, largest:
 @pytest.fixture
 def keeper(spark: Engine) -> Any:
     with viewkeep.connect(spark.url()) as keeper:
-        keeper.sql("CREATE TABLE t (g INT, x INT, d DATE, s STRING)")
+        keeper.sql("CREATE TABLE t (g INT, x INT, d DATE, s STRING, m TIMESTAMP)")
         keeper.sql(
             "INSERT INTO t SELECT CAST(id % 5 AS INT), CAST(id AS INT), DATE_ADD(DATE'2024-01-01', CAST(id AS INT)), "
-            "CAST(1000 + id AS STRING) FROM range(200)"
+            "CAST(1000 + id AS STRING), TIMESTAMP_SECONDS(id) FROM range(200)"
         )
         keeper.sql(f"CREATE MATERIALIZED VIEW v WITH (policy = 'incremental') AS {EXTREMES}")
         keeper.sql(f"CREATE MATERIALIZED VIEW w WITH (policy = 'incremental') AS {ONE_GROUP}")
@@ -113,7 +113,10 @@ def test_a_deleted_extreme_has_a_successor(keeper: viewkeep.Keeper) -> None:
     keeper.sql("DELETE FROM t WHERE x IN (0, 1, 198, 199)")
     assert check(keeper) < 100, "the change and the stored groups, not the table"
     keeper.sql("DELETE FROM t WHERE x IN (5, 10, 2)")
-    keeper.sql("INSERT INTO t VALUES (0, 3, DATE'2023-12-31', 'z'), (9, 1, NULL, NULL), (NULL, -4, NULL, 'a')")
+    keeper.sql(
+        "INSERT INTO t VALUES (0, 3, DATE'2023-12-31', 'z', NULL), (9, 1, NULL, NULL, NULL), "
+        "(NULL, -4, NULL, 'a', TIMESTAMP'2024-01-01 00:00:00')"
+    )
     assert check(keeper) < 100
     keeper.sql("DELETE FROM t WHERE x = 1 OR x = -4")
     assert check(keeper) < 100
@@ -129,5 +132,5 @@ def test_a_group_that_runs_out_is_computed_anew(keeper: viewkeep.Keeper) -> None
     check(keeper)
     keeper.sql("DELETE FROM t")
     check(keeper)
-    keeper.sql("INSERT INTO t VALUES (1, NULL, NULL, NULL), (1, 5, NULL, 'x')")
+    keeper.sql("INSERT INTO t VALUES (1, NULL, NULL, NULL, NULL), (1, 5, NULL, 'x', NULL)")
     check(keeper)

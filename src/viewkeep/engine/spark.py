@@ -25,10 +25,20 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
 from pyspark.sql.types import (
     ArrayType,
+    BooleanType,
+    ByteType,
     CalendarIntervalType,
+    DateType,
     DayTimeIntervalType,
+    DecimalType,
+    IntegerType,
+    LongType,
     MapType,
+    ShortType,
+    StringType,
     StructType,
+    TimestampNTZType,
+    TimestampType,
     VariantType,
     YearMonthIntervalType,
 )
@@ -53,6 +63,11 @@ _NOT_FETCHED = (
     ArrayType, MapType, StructType, VariantType, CalendarIntervalType, DayTimeIntervalType, YearMonthIntervalType,
 )  # fmt: skip
 """Types whose files are left to Spark."""
+SIMPLE = (
+    BooleanType, ByteType, ShortType, IntegerType, LongType, DecimalType, StringType, DateType, TimestampType,
+    TimestampNTZType,
+)  # fmt: skip
+"""Types whose values the driver may group and compare: the same as `is_simple` of Arrow's."""
 FEW = 200_000
 """Rows that are read in one piece."""
 _DATA_ERRORS = (

@@ -24,14 +24,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import Observation
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from viewkeep.catalog import TableName
 from viewkeep.emit.files import Extent, Text
 from viewkeep.engine.delta_log import CHANGES_FOLDER, arrow_schema
 from viewkeep.engine.local import is_simple
-from viewkeep.engine.spark import FEW, SPARK_ERRORS, Spark, col, discard, translate
+from viewkeep.engine.spark import FEW, SIMPLE, SPARK_ERRORS, Spark, col, discard, translate
 from viewkeep.engine.table_format import Change, DataFile, NewFile, Recorded, Snapshot
 from viewkeep.errors import EngineError
 from viewkeep.incremental.weighted import Edge
@@ -227,7 +226,7 @@ class Maintenance:
         if (way := self.programs.fetched(self.shape, self._extent())) is None:
             return None
         computed = self._query(way.rows)
-        if not all(is_simple(f.type) for f in to_arrow_schema(computed.schema)):
+        if not all(isinstance(f.dataType, SIMPLE) for f in computed.schema.fields):
             return None
         wanted = arrow_schema(before.schema)
         try:
