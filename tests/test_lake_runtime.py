@@ -495,3 +495,47 @@ def test_a_run_reads_every_table_at_one_version(
     keeper.refresh()
     assert rows_of(keeper.query("SELECT * FROM together")) == [(102, 102, 102)]
     other.close()
+
+
+TYPED = {
+    "b BOOLEAN": ("TRUE", "FALSE"),
+    "ti TINYINT": ("127Y", "-5Y"),
+    "si SMALLINT": ("5S", "6S"),
+    "i INT": ("2147483647", "0"),
+    "l BIGINT": ("9223372036854775807", "-1"),
+    "f FLOAT": ("CAST('NaN' AS FLOAT)", "1.5F"),
+    "d DOUBLE": ("CAST('-Infinity' AS DOUBLE)", "0.1D"),
+    "m DECIMAL(10, 2)": ("1.50", "-2.25"),
+    "w DECIMAL(38, 10)": ("1234567890123456789012345678.0123456789", "-1"),
+    "s STRING": ("''", "'ä'"),
+    "r BINARY": ("X'00FF'", "X''"),
+    "da DATE": ("DATE'0001-01-01'", "DATE'2024-02-29'"),
+    "ts TIMESTAMP": ("TIMESTAMP'2024-03-31 02:30:00'", "TIMESTAMP'1969-12-31 23:59:59.999999'"),
+    "tn TIMESTAMP_NTZ": ("TIMESTAMP_NTZ'2024-03-31 02:30:00'", "TIMESTAMP_NTZ'1970-01-01 00:00:00'"),
+    "a ARRAY<INT>": ("ARRAY(1, NULL)", "ARRAY()"),
+    "st STRUCT<x: INT, y: STRING>": ("NAMED_STRUCT('x', 1, 'y', 'z')", "NAMED_STRUCT('x', NULL, 'y', '')"),
+}
+
+
+def test_every_type_as_a_value_a_key_and_a_payload(keeper: viewkeep.Keeper) -> None:
+    names = [c.split()[0] for c in TYPED]
+    keeper.sql(f"CREATE TABLE typed (id INT, {', '.join(TYPED)})")
+    rows = ["(0, " + ", ".join("NULL" for _ in names) + ")"]
+    rows += [f"({n}, " + ", ".join(v[n % 2] for v in TYPED.values()) + ")" for n in (1, 2, 3)]
+    keeper.sql(f"INSERT INTO typed VALUES {', '.join(rows)}")
+    views = {"whole": "SELECT * FROM typed", "plain": "SELECT id, b, l, m, s, da, ts, tn FROM typed"}
+    views |= {f"by_{n}": f"SELECT {n}, COUNT(*) AS n, SUM(id) AS t FROM typed GROUP BY {n}" for n in names}
+    views |= {
+        f"of_{n}": f"SELECT id % 2 AS g, MIN({n}) AS lo, MAX({n}) AS hi FROM typed GROUP BY id % 2" for n in names
+    }
+    for name, query in views.items():
+        create(keeper, query, name, policy="incremental")
+    for change in (
+        f"INSERT INTO typed SELECT id + 10, {', '.join(names)} FROM typed WHERE id <> 2",
+        "DELETE FROM typed WHERE id IN (1, 10)",
+    ):
+        keeper.sql(change)
+        for report in keeper.refresh():
+            assert report.strategy == "classical", f"{report.view}: {report.reason}"
+        for name, query in views.items():
+            assert_view_equals_query(keeper, name, query, f"{name}: {change}")
