@@ -78,7 +78,7 @@ steps(viewkeep.connect("spark:///" + sys.argv[1]))
 )
 CALLS = 21
 """Writes and commits of `steps`; a test below counts them."""
-KILLED_AT = (2, 3, 5, 8, 9, 11, 13, 16, 19, 22)
+KILLED_AT = (2, 3, 5, 8, 9, 11, 13, 16, 19, 21)
 T0 = bag((i % 4, i) for i in range(20))
 T1 = T0 + bag([(9, 9), (1, -5)]) - bag([(3, 3)])
 T2 = bag(r for r in [(i % 4, i) for i in range(17) if i != 3] + [(9, 9), (1, -5)])

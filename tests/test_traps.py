@@ -155,9 +155,8 @@ def test_an_extreme_that_came_and_went_in_one_batch(keeper: viewkeep.Keeper) -> 
 def test_one_copy_goes_for_each_deleted_row(keeper: viewkeep.Keeper) -> None:
     query = "SELECT a, b FROM t WHERE a IS NOT NULL OR b IS NULL"
     keeper.sql("CREATE TABLE t (a INTEGER, b TEXT, id INTEGER)")
-    keeper.sql(
-        "INSERT INTO t SELECT 1, 'x', i FROM range(4) r(i); INSERT INTO t SELECT NULL, NULL, i FROM range(3) r(i)"
-    )
+    copies = [f"(1, 'x', {i})" for i in range(4)] + [f"(NULL, NULL, {i})" for i in range(3)]
+    keeper.sql(f"INSERT INTO t VALUES {', '.join(copies)}")
     create(keeper, query)
     create(keeper, "SELECT DISTINCT a FROM t", "d")
     follow(keeper, query, "DELETE FROM t WHERE id = 0", "DELETE FROM t WHERE id IN (1, 2)")
