@@ -24,6 +24,9 @@ def warehouse() -> Iterator[viewkeep.Keeper]:
         try:
             yield keeper
         finally:
+            catalog = database_of(keeper).spark.session.catalog
+            for table in os.listdir(folder):  # a Reference reads them under their names, which outlive the folder
+                catalog.dropTempView(table)
             keeper.close()
 
 
