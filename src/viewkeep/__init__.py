@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from viewkeep.catalog import TableName
 from viewkeep.emit.program import strategy_of, whole_program
+from viewkeep.emit.statements import FORMS
 from viewkeep.engine.duckdb import DuckDBEngine
 from viewkeep.errors import ConnectError, ViewkeepError
 from viewkeep.runtime.clock import Clock
@@ -16,7 +17,7 @@ from viewkeep.runtime.transactional.database import TransactionalDatabase
 from viewkeep.sql.parse import split
 from viewkeep.sql.schema import read_schema
 from viewkeep.sql.statements import CreateView, recognise
-from viewkeep.strategy.form import OF_DIALECT, PLAIN
+from viewkeep.strategy.form import PLAIN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,7 +96,7 @@ def compile(schema_sql: str, view_sql: str, dialect: str = "duckdb", strategy: s
     statement = next(iter(split(view_sql, dialect)), None)
     own = recognise(statement, dialect) if statement else None
     create = own if isinstance(own, CreateView) else CreateView(TableName("view"), view_sql)
-    form = OF_DIALECT.get(dialect, PLAIN)
+    form = FORMS.get(dialect, PLAIN)
     compiled = compile_view(create.name, create.query, catalog, dialect, form=form)
     wanted = strategy_of(compiled, strategy, create.options.get("strategy"))
     return whole_program(compiled, [catalog.get(s) for s in compiled.sources], dialect, wanted)

@@ -13,11 +13,14 @@ from viewkeep.emit.select import Sizes, by_name, identifier, select, table, user
 from viewkeep.plan.nodes import Node
 from viewkeep.plan.scalars import null_safe_equal
 from viewkeep.strategy import names
+from viewkeep.strategy.form import ON_A_LAKE
 from viewkeep.strategy.logged import this_version
 from viewkeep.strategy.program import Append, Clear, DeleteMatching, DropEmpty, MergeAdd, Program, Stage, Step, TakeOut
 
 AVERAGE_DECIMALS = frozenset({"spark"})
 """Dialects in which AVG of decimals is a decimal."""
+FORMS = {"spark": ON_A_LAKE}
+"""How programs in a dialect store a view, if not plainly."""
 
 
 @dataclass(frozen=True, slots=True)

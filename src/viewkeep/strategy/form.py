@@ -8,14 +8,13 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Form:
     kept: int = 1
-    """How many values a group keeps where its smallest or largest is asked for: strategy/runners_up.py. At 0.1 %
-    deleted rows a refresh, some group of ten thousand runs out of four after about 35 refreshes (of three after 12),
-    and each costs another column."""
+    """How many values a group keeps where its smallest or largest is asked for: strategy/runners_up.py. Each costs
+    another column, and the fewer there are, the sooner some group runs out of them (decision 022)."""
     bounded: bool = False
     """Whether only the first rows are stored where a LIMIT shows a few of them: strategy/bounded.py."""
 
 
 PLAIN = Form()
-OF_DIALECT = {"spark": Form(kept=4)}
-"""For programs that nobody watches: a bound has to be moved now and then."""
+ON_A_LAKE = Form(kept=4)
 EMBEDDED = Form(bounded=True)
+"""Of a database that viewkeep watches: a bound has to be moved now and then."""

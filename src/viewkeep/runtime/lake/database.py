@@ -43,7 +43,7 @@ from viewkeep.sql.parse import Statement, parse_one
 from viewkeep.sql.references import missing_in, named_in, replace_tables
 from viewkeep.strategy import names
 from viewkeep.strategy.choose import WARM
-from viewkeep.strategy.form import OF_DIALECT
+from viewkeep.strategy.form import ON_A_LAKE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +53,7 @@ _UNKNOWN = "TABLE_OR_VIEW_NOT_FOUND"
 
 
 class LakeDatabase(Database):
-    dialect, time_travel, form = DIALECT, True, OF_DIALECT[DIALECT]
+    dialect, time_travel, form = DIALECT, True, ON_A_LAKE
 
     def __init__(self, session: SparkSession | None, folder: str) -> None:
         super().__init__()
