@@ -8,6 +8,7 @@ import viewkeep
 from viewkeep.strategy.choose import Experience, Situation, choose
 
 TOP = "SELECT SUM(v) AS s FROM (SELECT id, v FROM t ORDER BY v DESC, id LIMIT 5) q"
+JOINED = f"SELECT q.s, t.v FROM ({TOP}) q JOIN t ON t.id = q.s"
 RANKS = "SELECT id, RANK() OVER (ORDER BY v) AS n FROM t"
 RANKED = "SELECT n, COUNT(*) AS c FROM (SELECT RANK() OVER (ORDER BY v) AS n FROM t) q GROUP BY n"
 OF_GROUPS = "SELECT v, COUNT(*) AS c, RANK() OVER (ORDER BY COUNT(*) DESC) AS n FROM t GROUP BY v"
@@ -17,9 +18,10 @@ LATE = "SELECT v, MAX(id) AS m FROM t GROUP BY v"
 @pytest.mark.parametrize(
     ("query", "options", "way", "reason"),
     [
-        (TOP, "policy = 'auto'", "recompute", "LIMIT inside is computed anew"),
+        (TOP, "policy = 'auto'", "classical", ""),
         (TOP, "policy = 'incremental'", "classical", ""),
-        (TOP, "strategy = 'classical'", "classical", ""),
+        (JOINED, "policy = 'auto'", "recompute", "LIMIT inside is computed anew"),
+        (JOINED, "strategy = 'classical'", "classical", ""),
         (RANKED, "policy = 'auto'", "recompute", "without PARTITION BY is computed anew"),
         (RANKS, "policy = 'auto'", "classical", ""),
         (OF_GROUPS, "policy = 'auto'", "classical", ""),

@@ -15,10 +15,23 @@ from viewkeep.plan.scalars import null_safe_equal
 from viewkeep.strategy import names
 from viewkeep.strategy.form import ON_A_LAKE
 from viewkeep.strategy.logged import this_version
-from viewkeep.strategy.program import Append, Clear, DeleteMatching, DropEmpty, MergeAdd, Program, Stage, Step, TakeOut
+from viewkeep.strategy.program import (
+    Append,
+    Clear,
+    DeleteMatching,
+    DropEmpty,
+    MergeAdd,
+    Program,
+    Replace,
+    Stage,
+    Step,
+    TakeOut,
+)
 
 AVERAGE_DECIMALS = frozenset({"spark"})
 """Dialects in which AVG of decimals is a decimal."""
+VARIABLE = "_vk_bound"
+"""The session's variable for the bound of a view."""
 FORMS = {"spark": ON_A_LAKE}
 """How programs in a dialect store a view, if not plainly."""
 
@@ -41,7 +54,7 @@ def program_sql(program: Program, dialect: str, alone: bool = False) -> list[Sta
     found = []
     for step in program.steps:
         trees = take_out(step, dialect) if isinstance(step, TakeOut) else [step_sql(step, dialect)]
-        for number, tree in enumerate(map(with_clock, trees) if alone else trees):
+        for number, tree in enumerate(map(with_clock if alone else with_variables, trees)):
             sql, needed = tree.sql(dialect=dialect, pretty=True, copy=False), parameters_of(tree)
             found.append(Statement(sql, step, step.why, isinstance(step, TakeOut) and number == 1, needed))
     return found
@@ -59,12 +72,17 @@ def with_clock(tree: exp.Expr) -> exp.Expr:
     return tree
 
 
+def with_variables(tree: exp.Expr) -> exp.Expr:
+    """Read a bound from the session: it has the type of what it is compared with, and is planned as a constant."""
+    return with_values(tree, {names.BOUND: exp.func("getvariable", exp.Literal.string(VARIABLE))})
+
+
 def with_values(tree: exp.Expr, values: Mapping[str, exp.Expr]) -> exp.Expr:
     """Give parameters their values where a statement takes none."""
     return tree.transform(lambda n: values[n.name].copy() if isinstance(n, exp.Placeholder) and n.name in values else n)
 
 
-def step_sql(step: Stage | Append | MergeAdd | DropEmpty | DeleteMatching | Clear, dialect: str) -> exp.Expr:
+def step_sql(step: Stage | Append | MergeAdd | DropEmpty | DeleteMatching | Clear | Replace, dialect: str) -> exp.Expr:
     match step:
         case Stage():
             return _stage(step, dialect)
@@ -79,6 +97,10 @@ def step_sql(step: Stage | Append | MergeAdd | DropEmpty | DeleteMatching | Clea
             return exp.Delete(this=table(step.target), where=exp.Where(this=empty))
         case Clear():
             return exp.Delete(this=table(step.target))
+        case Replace():
+            rows = contents_query(step.source, step.columns, dialect)
+            query = stamped(rows, step.columns, step.stamp)
+            return exp.Create(this=table(step.target), kind="TABLE", replace=True, expression=query)
         case _:
             assert_never(step)
 
@@ -87,10 +109,24 @@ def query_sql(plan: Node, columns: tuple[str, ...], dialect: str, sizes: Sizes |
     return select(plan, by_name(plan, columns), dialect, sizes)
 
 
+def contents_query(source: Node | str, columns: tuple[str, ...], dialect: str) -> exp.Select:
+    """A text is a query of the user that has no plan."""
+    if isinstance(source, str):
+        return user_query(source, columns, dialect)
+    return query_sql(source, columns, dialect)
+
+
+def stamped(rows: exp.Select, columns: tuple[str, ...], stamp: str | None) -> exp.Select:
+    """Rows with the run's version before their columns, in a column that is to be made: hence its type."""
+    if stamp is None:
+        return rows
+    version = exp.alias_(exp.cast(this_version(), "BIGINT"), identifier(stamp))
+    named = [exp.column(identifier(c)) for c in columns]
+    return exp.select(version, *named).from_(rows.subquery("contents", copy=False))
+
+
 def _stage(step: Stage, dialect: str) -> exp.Expr:
-    if isinstance(step.source, str):
-        return temporary(step.name, user_query(step.source, step.columns, dialect), dialect)
-    return temporary(step.name, query_sql(step.source, step.columns, dialect), dialect)
+    return temporary(step.name, contents_query(step.source, step.columns, dialect), dialect)
 
 
 def temporary(name: TableName, query: exp.Expr, dialect: str) -> exp.Expr:

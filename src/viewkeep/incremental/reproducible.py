@@ -38,11 +38,14 @@ _LISTS = (exp.GroupConcat, exp.ArrayAgg, exp.First, exp.Last)
 def reproducible(node: Node) -> Node:
     """The same plan with every aggregate in it made reproducible."""
     below = with_inputs(node, tuple(reproducible(child) for child in inputs_of(node)))
-    if not isinstance(below, Aggregate | Window):
-        return below
-    types = types_of(below.input)
-    make = _call if isinstance(below, Aggregate) else _window
-    return replace(below, calls=tuple(Named(c.field, make(c.scalar, types)) for c in below.calls))
+    return reproducible_calls(below) if isinstance(below, Aggregate | Window) else below
+
+
+def reproducible_calls(node: Aggregate | Window) -> Node:
+    """One operator made reproducible."""
+    types = types_of(node.input)
+    make = _call if isinstance(node, Aggregate) else _window
+    return replace(node, calls=tuple(Named(c.field, make(c.scalar, types)) for c in node.calls))
 
 
 def _window(call: Scalar, types: Mapping[str, str]) -> Scalar:

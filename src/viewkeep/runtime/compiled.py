@@ -68,6 +68,7 @@ class CompiledView:
     _doubts: dict[tuple[Edge, Shape], Doubts | None] = field(default_factory=dict)
     _guards: dict[tuple[tuple[Edge, ...], Shape, str], str | None] = field(default_factory=dict)
     _statements: dict[tuple[int, str], list[Statement]] = field(default_factory=dict)
+    _by_value: CompiledView | None = None
 
     def forget_programs(self) -> None:
         """What was compiled before `time_travel` or `keeps_changes` were set."""
@@ -75,7 +76,15 @@ class CompiledView:
         self._statements.clear()
         self._doubts.clear()
         self._guards.clear()
-        self._full = None
+        self._full = self._by_value = None
+
+    def by_value(self) -> CompiledView:
+        """The same view with its rows found by all their values: for when its key turns out not to be one."""
+        if self._by_value is None:
+            assert isinstance(self.layout, BagLayout)
+            layout = replace(self.layout, key=None, key_reason="a declared key does not hold")
+            self._by_value = replace(self, layout=layout, _programs={}, _full=None, _statements={})
+        return self._by_value
 
     @property
     def monotone(self) -> bool:

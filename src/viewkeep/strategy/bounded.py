@@ -1,10 +1,11 @@
-"""ORDER BY … LIMIT of plain rows: the first rows are stored, and many in reserve.
+"""Where only the first rows of many matter: these are stored, and many in reserve.
 
     V = τ(R)        stored: σ(k ≤ bound)(R)        k: what R is sorted by first
 
 The bound is the k of row RESERVE, as it was when all rows were last looked at; NULL where R had fewer, and then all
-are stored. It stands in a table of its own, with one row, which never changes between: so what is stored is a filter
-like any other, and its delta is that of a filter.
+are stored. It stands in a table of its own, with one row, and does not change until then: so what is stored is a filter
+like any other, and its delta is that of a filter. To a program the bound is a value that it is told, not a table that
+it reads: an engine knows better what to do with a constant.
 
 When so many rows have left that fewer are stored than the view shows, or so many have come that few of them are of
 use, the view is computed anew and the bound with it.
@@ -17,23 +18,21 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from viewkeep.catalog import TableName
-from viewkeep.incremental.weighted import keep
 from viewkeep.plan.nodes import (
     Aggregate,
     Field,
     Filter,
     Fresh,
     Join,
-    JoinKind,
     Named,
     Node,
     Order,
     Project,
-    Scan,
     TopK,
 )
 from viewkeep.plan.scalars import Scalar, column, operand
 from viewkeep.strategy import names
+from viewkeep.strategy.core import Cut
 
 RESERVE, TIMES = 10_000, 10
 """Rows that are stored, if there are as many; or this many times those that are shown, if that is more."""
@@ -61,20 +60,17 @@ class Bound:
         return GROWN * self.reserve
 
 
-def bounded(view: TableName, rows: Node, order: TopK, fresh: Fresh) -> tuple[Node, Bound] | None:
-    """The rows that are stored, and their bound; None where the order does not say which come first."""
-    if order.limit is None or not order.order:
-        return None
-    shown = order.limit + order.offset
-    reserve = max(RESERVE, TIMES * shown)
-    table = names.bound(view)
-    stored = _within(rows, Scan(table, ((Field(fresh("limit")), COLUMN),)), order.order[0])
-    return stored, Bound(table, _value(rows, order.order, reserve, fresh), order.order, shown, reserve)
+def bounded(view: TableName, rows: Node, cut: Cut, fresh: Fresh) -> tuple[Node, Bound]:
+    """The rows that are stored, and their bound."""
+    reserve = max(RESERVE, TIMES * cut.shown)
+    stored = Filter(rows, _within(cut.order[0], exp.Placeholder(this=names.BOUND)))
+    return stored, Bound(names.bound(view), _value(rows, cut.order, reserve, fresh), cut.order, cut.shown, reserve)
 
 
 def rows_within_a_new_bound(stored: Node, bound: Bound, fresh: Fresh) -> Node:
     """How many of the stored rows would be stored if the bound were looked for now."""
-    kept = _within(stored, _value(stored, bound.order, bound.reserve, fresh), bound.order[0])
+    value = _value(stored, bound.order, bound.reserve, fresh)
+    kept = Filter(Join(stored, value), _within(bound.order[0], column(value.fields[0].id)))
     return Aggregate(kept, (), (Named(Field(names.ROWS, "BIGINT"), exp.Count(this=exp.Star())),))
 
 
@@ -84,14 +80,12 @@ def _value(rows: Node, order: tuple[Order, ...], reserve: int, fresh: Fresh) -> 
     return Aggregate(at_reserve, (), (Named(Field(fresh("bound")), exp.Max(this=column(key.id))),))
 
 
-def _within(rows: Node, bound: Node, first: Order) -> Node:
-    (limit,) = bound.fields
+def _within(first: Order, limit: Scalar) -> Scalar:
     compare = exp.GTE if first.descending else exp.LTE
     inside: list[Scalar] = [
-        exp.Is(this=column(limit.id), expression=exp.Null()),
-        compare(this=operand(first.scalar), expression=column(limit.id)),
+        exp.Is(this=limit.copy(), expression=exp.Null()),
+        compare(this=operand(first.scalar), expression=limit.copy()),
     ]
     if first.nulls_first:
         inside.append(exp.Is(this=operand(first.scalar), expression=exp.Null()))
-    beside = Join(rows, bound, None, JoinKind.INNER)
-    return Project(Filter(beside, exp.or_(*inside)), keep(rows.fields))
+    return exp.or_(*inside)

@@ -1,16 +1,13 @@
 """How a view is stored, and the way from the stored columns to what its user sees.
 
-A view's plan is split in two. The core is what gets stored: the topmost aggregate as keys and
-state, or, where there is none, the rows themselves. The rest — HAVING, expressions over
-aggregates, windows over all groups, ORDER BY … LIMIT — is the finalising query, a plain SQL view
-over the stored rows.
+A view's plan is split in two: see core.py. The core is what gets stored, an aggregate as keys and
+state, others as the rows themselves. The rest — HAVING, expressions over aggregates, windows over
+all groups, ORDER BY … LIMIT — is the finalising query, a plain SQL view over the stored rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-
-from sqlglot import exp
 
 from viewkeep.catalog import Catalog, TableName
 from viewkeep.errors import SqlError
@@ -20,27 +17,21 @@ from viewkeep.plan.keys import keys_of
 from viewkeep.plan.nodes import (
     Aggregate,
     Field,
-    Filter,
     Fresh,
     Named,
     Node,
     Project,
     Query,
-    Repeat,
     Scan,
-    TopK,
-    Window,
-    inputs_of,
 )
-from viewkeep.plan.scalars import column, window_function
-from viewkeep.plan.ties import BY_PEERS, BY_POSITION, ONE_OF_THE_ROWS
+from viewkeep.plan.scalars import column
 from viewkeep.strategy import names
 from viewkeep.strategy.bounded import Bound, bounded
 from viewkeep.strategy.components import State, from_rows, state_of
+from viewkeep.strategy.core import ABOVE, Core, core_of, cuts
 from viewkeep.strategy.form import PLAIN, Form
+from viewkeep.strategy.hidden_key import with_key
 from viewkeep.strategy.partitioned import Partition, partition_of
-
-_REPEATABLE = (*BY_PEERS, *BY_POSITION, *ONE_OF_THE_ROWS, exp.Count, exp.Min, exp.Max)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,10 +125,10 @@ def layout_of(
     for name in query.names:
         if name.lower().startswith(names.RESERVED):
             raise SqlError(f"column name {name!r} is reserved for viewkeep", hint="give it an alias with AS")
-    top = _core(query.root)
-    if isinstance(top, Aggregate):
-        return _groups(view, query, top, fresh, decimal_average, form.kept)
-    return _rows(view, query, top, catalog, fresh if form.bounded else None)
+    core = core_of(query.root, form.bounded)
+    if isinstance(core.node, Aggregate):
+        return _groups(view, query, core.node, fresh, decimal_average, form.kept)
+    return _rows(view, query, core, catalog, fresh, form.keyed)
 
 
 def _groups(
@@ -151,35 +142,38 @@ def _groups(
     keys = tuple(Named(k.field, column(k.field.id)) for k in core.keys)
     labels = _stored_names(core, state)
     scan = Scan(names.backing(view), tuple(zip(fields, labels, strict=True)))
-    above = _swap(query.root, top, Project(scan, (*keys, *state.finals)))
-    return GroupLayout(view, query.names, fields, labels, contents, above, _limited(query.root, top), core, state)
+    above = reproducible(_swap(query.root, top, Project(scan, (*keys, *state.finals))))
+    return GroupLayout(view, query.names, fields, labels, contents, above, cuts(query.root, top), core, state)
 
 
-def _rows(view: TableName, query: Query, top: Node, catalog: Catalog, bounds: Fresh | None) -> BagLayout:
-    """`bounds`: ids for a bound, where there may be one."""
+def _rows(
+    view: TableName, query: Query, stored: Core, catalog: Catalog, fresh: Fresh, may_hide_a_key: bool
+) -> BagLayout:
+    top = stored.node
     core, partition = partition_of(top)
     if partition is None:
         core = reproducible(core)
+    keys = sorted(keys_of(core, catalog), key=lambda k: (len(k), sorted(k)))
+    key = tuple(sorted(keys[0])) if keys else None
+    if key is None and partition is None and may_hide_a_key:
+        core, key = with_key(core, catalog, fresh) or (core, None)
     contents, bound = core, None
-    cut = _cut_above(query.root, top)
-    if partition is None and bounds is not None and cut is not None:
-        contents, bound = bounded(view, core, cut, bounds) or (core, None)
+    if partition is None and stored.cut is not None:
+        contents, bound = bounded(view, core, stored.cut, fresh)
     # Stored under the names the user gave, where the core is the whole view; its sort columns otherwise.
-    wanted = tuple(f.id for f in core.fields)
-    labels = tuple(_label(i, query) for i in wanted)
+    label = {f.id: _label(f.id, query) for f in core.fields}
+    labels = tuple(label.values())
     scan = Scan(names.backing(view), tuple(zip(core.fields, labels, strict=True)))
     seen = scan if core.fields == top.fields else Project(scan, keep(top.fields))
-    key = next(iter(sorted(keys_of(core, catalog), key=lambda k: (len(k), sorted(k)))), None)
-    label = dict(zip(wanted, labels, strict=True))
     return BagLayout(
         view,
         query.names,
         core.fields,
         labels,
         contents,
-        _swap(query.root, top, seen),
-        _limited(query.root, top),
-        None if key is None else tuple(label[i] for i in sorted(key)),
+        reproducible(_swap(query.root, top, seen)),
+        cuts(query.root, top),
+        None if key is None else tuple(label[i] for i in key),
         "no key of the result is known" if key is None else "every row is found by its key",
         partition,
         bound,
@@ -193,44 +187,6 @@ def _stored_names(aggregate: Aggregate, state: State) -> tuple[str, ...]:
     return (*keys, names.ROWS, *components)
 
 
-def _core(root: Node) -> Node:
-    """The topmost aggregate if only projections, filters, windows over all groups and an order are above it; else
-    what is below a LIMIT."""
-    node, below_order = root, root
-    while isinstance(node, Project | Filter | Repeat | TopK) or _over_all(node):
-        if isinstance(node, TopK):
-            below_order = node.input
-        (node,) = inputs_of(node)
-    return node if isinstance(node, Aggregate) else below_order
-
-
-def _over_all(node: Node) -> bool:
-    """Whether it is a window in which every row may depend on every other, and which says the same of the same
-    rows whenever it is asked: a sum of doubles may differ in its last digit."""
-    if not isinstance(node, Window) or node.partition:
-        return False
-    return all(isinstance(window_function(c.scalar), _REPEATABLE) for c in node.calls)
-
-
-def _cut_above(root: Node, core: Node) -> TopK | None:
-    """The ORDER BY … LIMIT right above what is stored, if there is one."""
-    node = root
-    while node is not core:
-        (below,) = inputs_of(node)
-        if below is core:
-            return node if isinstance(node, TopK) else None
-        node = below
-    return None
-
-
-def _limited(root: Node, core: Node) -> bool:
-    """Whether a LIMIT or a window is applied when the view is read."""
-    if root is core:
-        return False
-    cuts = isinstance(root, TopK) and (root.limit is not None or root.offset > 0)
-    return cuts or isinstance(root, Window) or _limited(inputs_of(root)[0], core)
-
-
 def _label(column_id: str, query: Query) -> str:
     for name, output in zip(query.names, query.root.fields, strict=True):
         if output.id == column_id:
@@ -241,12 +197,12 @@ def _label(column_id: str, query: Query) -> str:
 def _swap(root: Node, core: Node, stand_in: Node) -> Node:
     if root is core:
         return stand_in
-    assert isinstance(root, Project | Filter | Repeat | TopK | Window)
+    assert isinstance(root, ABOVE)
     return replace(root, input=_swap(root.input, core, stand_in))
 
 
 def _replace_scan(node: Node, stored: Node) -> Node:
     if isinstance(node, Scan):
         return stored
-    assert isinstance(node, Project | Filter | Repeat | TopK | Window)
+    assert isinstance(node, ABOVE)
     return replace(node, input=_replace_scan(node.input, stored))

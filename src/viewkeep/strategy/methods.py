@@ -86,4 +86,6 @@ def method_of(node: Node, layout: BagLayout | GroupLayout) -> str:
     if isinstance(layout, GroupLayout) and node.fields == layout.aggregate.fields:
         reasons = dict.fromkeys(_RULES[c.rule] for c in layout.state.components if c.rule is not Rule.ADD)
         return f"affected keys: {'; '.join(reasons)}" if reasons else "delta (stored state, found by key)"
+    if not _inside(node, layout):
+        return _WHEN_READ
     return "affected keys: it is below another operator, so old and new rows of its groups are compared"

@@ -12,9 +12,13 @@ BORN = "_vk_born"
 """The version in which a stored row came; the log has it beside the version in which the row left."""
 PARTITION = "_vk_part_"
 """Columns by which the stored rows of a window's partition are found."""
+KEY = "_vk_key_"
+"""Columns of a key that the user has left out."""
 RESERVED = "_vk_"
 RUN = "version"
 """The parameter that stands for the version of the run under way."""
+BOUND = "bound"
+"""The parameter that stands for the bound of a view of which the first rows are stored."""
 CLOCK = TableName("clock", SCHEMA)
 """One row, one column `version`: the run that is under way."""
 

@@ -85,7 +85,18 @@ class Clear:
     why: str = "the new contents replace the old"
 
 
-Step = Stage | Append | MergeAdd | DropEmpty | DeleteMatching | TakeOut | Clear
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Make a stored table anew: what it had is dropped, not deleted row by row."""
+
+    target: TableName
+    columns: tuple[str, ...]
+    source: Node | str
+    why: str
+    stamp: str | None = None
+
+
+Step = Stage | Append | MergeAdd | DropEmpty | DeleteMatching | TakeOut | Clear | Replace
 
 
 @dataclass(frozen=True, slots=True)

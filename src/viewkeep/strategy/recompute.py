@@ -15,7 +15,7 @@ from viewkeep.strategy.bounded import COLUMN, Bound
 from viewkeep.strategy.grouped import nonzero
 from viewkeep.strategy.layout import BagLayout, GroupLayout
 from viewkeep.strategy.logged import append_rows, stage_change, staged
-from viewkeep.strategy.program import Append, Clear, Program, Stage, Step, TakeOut
+from viewkeep.strategy.program import Append, Clear, Program, Replace, Stage, Step, TakeOut
 
 
 def recompute(layout: BagLayout | GroupLayout, fresh: Fresh, text: str | None = None, logged: bool = True) -> Program:
@@ -32,13 +32,8 @@ def recompute(layout: BagLayout | GroupLayout, fresh: Fresh, text: str | None = 
     )
     if isinstance(layout, BagLayout) and layout.bound is not None:
         return Program((*_bound_anew(layout.bound), *recompute(replace(layout, bound=None), fresh, text, logged).steps))
-    if not logged and text is not None:
-        return Program((stage, *replaced))
     if not logged:  # nothing is compared, so nothing has to be kept beside
-        rows = Append(
-            names.backing(layout.view), layout.columns, layout.contents, "the view's query over the tables now", stamp
-        )
-        return Program((Clear(names.backing(layout.view)), rows))
+        return Program((Replace(names.backing(layout.view), layout.columns, source, stage.why, stamp),))
     if isinstance(layout, GroupLayout) and layout.state.additive:
         return Program((stage, _state_difference(layout, new, old), *replaced))
     change = to_units(add([Weighted(new), negate(Weighted(old), fresh)], layout.stored, fresh), fresh)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from viewkeep.catalog import TableName
 from viewkeep.emit.select import table_text
-from viewkeep.emit.setup import drop_temporary
+from viewkeep.emit.setup import drop_temporary, tell_bound_sql
 from viewkeep.emit.statements import Statement, out_of, program_sql, query_sql
 from viewkeep.errors import EngineError, RefreshError, ViewkeepError
 from viewkeep.incremental.weighted import Edge
@@ -35,7 +35,7 @@ from viewkeep.strategy.bounded import COLUMN, Bound, rows_within_a_new_bound
 from viewkeep.strategy.choose import Situation, choose, with_foreign_keys
 from viewkeep.strategy.layout import BagLayout
 from viewkeep.strategy.outgoing import outgoing
-from viewkeep.strategy.program import Append, Clear, DeleteMatching, DropEmpty, MergeAdd, Stage, TakeOut
+from viewkeep.strategy.program import Append, Clear, DeleteMatching, DropEmpty, MergeAdd, Replace, Stage, TakeOut
 from viewkeep.strategy.shape import Shape
 
 if TYPE_CHECKING:
@@ -46,10 +46,12 @@ KEPT_VERSIONS = 100
 
 
 class _StartOver(Exception):
-    """The incremental way failed for a view: the run starts over and recomputes it, with the reason."""
+    """The incremental way failed for a view: the run starts over and recomputes it, with the reason.
 
-    def __init__(self, view: str, reason: str, logged: bool = True) -> None:
-        self.view, self.reason, self.logged = view, reason, logged
+    `by_value`: another incremental way is left, to look for its rows by their values."""
+
+    def __init__(self, view: str, reason: str, logged: bool = True, by_value: bool = False) -> None:
+        self.view, self.reason, self.logged, self.by_value = view, reason, logged, by_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +244,10 @@ class Refresher:
         folded, compiled = record.name.folded, self.compiled(record)
         positions = run.positions.setdefault(folded, {})
         changes = {s.folded: self._change(run, record, s) for s in record.sources}
-        again = forced.get(folded)
+        again, keyless = forced.get(folded), ""
+        if again and again.by_value:
+            keyless = f"; rows were found by value: {again.reason}"
+            again, compiled = None, compiled.by_value()
         lost = again.reason if again else next((run.lost[s] for s in changes if s in run.lost), None)
         if lost is None and any(positions.get(s, LOST) == LOST for s in changes):
             lost = "changes of a source were missed, or the view below was replaced as a whole"
@@ -299,7 +304,7 @@ class Refresher:
             RefreshReport(
                 str(record.name),
                 choice.strategy,
-                choice.reason,
+                choice.reason + keyless,
                 inserted,
                 deleted,
                 time.perf_counter() - began,
@@ -442,6 +447,9 @@ class Refresher:
         staged: list[TableName] = []
         rows, empty = self._stored_rows(run, run.records[compiled.view.folded]), 0
         values = self._values(run, compiled)
+        bound = compiled.layout.bound if isinstance(compiled.layout, BagLayout) else None
+        if bound is not None:
+            self.engine.execute(tell_bound_sql(bound.table, self.dialect))
         for statement in statements:
             if isinstance(statement.step, DropEmpty) and not empty:
                 continue
@@ -457,6 +465,8 @@ class Refresher:
                     inserted -= count
                 case Append(target=target):
                     inserted += count if target == backing else 0
+                    if bound is not None and target == bound.table:
+                        self.engine.execute(tell_bound_sql(bound.table, self.dialect))
                 case TakeOut() as step:
                     if statement.logs_removed:
                         self._check_removed(compiled, step, count)
@@ -464,6 +474,8 @@ class Refresher:
                         staged.append(out_of(step.view))
                 case Clear(target=target) | DeleteMatching(target=target):
                     deleted += count if target == backing else 0
+                case Replace():
+                    inserted, deleted = count, rows
                 case Stage(name=name):
                     staged.append(name)
         for name in staged:
@@ -497,6 +509,7 @@ class Refresher:
                 compiled.view.folded,
                 f"{expected} rows should have left the view and {removed} were found: "
                 "a declared key does not hold, or a change was not captured",
+                by_value=isinstance(compiled.layout, BagLayout) and compiled.layout.key is not None,
             )
 
 
