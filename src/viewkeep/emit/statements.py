@@ -197,14 +197,13 @@ def take_out(step: TakeOut, dialect: str) -> list[exp.Expr]:
     """Choose the stored rows that go, write them to the log, remove them."""
     backing, chosen = names.backing(step.view), out_of(step.view)
     every = (names.BORN, *step.columns)
-    # The one group of a global aggregate has no key: its source says only that there is a change.
-    source = query_sql(step.source, step.match or tuple(f.id for f in step.source.fields), dialect)
-    address = _address(dialect)
+    source, address = query_sql(step.source, step.asked, dialect), _address(dialect)
     if step.unique:
         matches: exp.Expr = exp.true()
         if step.match:
             matches = exp.and_(*(null_safe_equal(_of("stored", c), _of("gone", c)) for c in step.match))
-        wanted = exp.select(exp.alias_(address, "_vk_address"), *(_of("stored", c) for c in every))
+        values = [_of("gone" if step.whole else "stored", c) for c in step.columns]
+        wanted = exp.select(exp.alias_(address, "_vk_address"), _of("stored", names.BORN), *values)
         query = wanted.from_(exp.alias_(table(backing), "stored", table=True))
         query = query.join(source.subquery("gone", copy=False), on=matches)
     else:

@@ -5,7 +5,8 @@
 n branches, not 2ⁿ−1: with everything before i old and everything after it new, each pair of
 changes is counted in exactly one branch. Weights multiply, so an insert that meets a delete
 cancels and two deletes count once. A relation that did not change has no branch, and its old
-state is its new one. Each branch starts from its delta, the smallest input, and of a relation that
+state is its new one. The order is free: the largest relation comes last, so that nobody has to make
+its old state. Each branch starts from its delta, the smallest input, and of a relation that
 is computed in groups it computes those that the delta can meet.
 
 Relations that are reached along foreign keys count as one with the relation that points at them:
@@ -51,6 +52,7 @@ def _sum_of_branches(
 ) -> Weighted | None:
     branches: list[Weighted] = []
     condition = conjoin(predicates)
+    parts = sorted(parts, key=lambda part: max(context.size_rank(relations[m]) for m in part.members))
     for i, part in enumerate(parts):
         change = changes[part.root]
         if change is None:

@@ -69,6 +69,12 @@ class Context:
     guard: TableName | None = None
     """For a program that decides while it runs: a table with a row for each doubt about the edges that has
     come true. They hold where it is empty. Without it they are known to hold."""
+    by_size: tuple[str, ...] = ()
+    """Folded names of the changed tables, the largest last, where that is known."""
+
+    def size_rank(self, node: Node) -> int:
+        """Higher for what reads larger tables, of those that changed."""
+        return max((self.by_size.index(s.folded) for s in sources(node) if s.folded in self.by_size), default=-1)
 
     def touches(self, node: Node) -> bool:
         changed = any(name.folded in self.changed for name in sources(node))

@@ -40,9 +40,10 @@ def apply_rows(layout: BagLayout, change: Weighted) -> tuple[Step, ...]:
             layout.view,
             layout.columns,
             layout.key or layout.columns,
-            staged(layout, "<", layout.key),
+            staged(layout, "<"),
             unique=layout.key is not None,
             why=layout.key_reason + copies,
+            whole=layout.key is not None,
         ),
         append_rows(layout, staged(layout, ">"), "the new rows"),
     )

@@ -66,8 +66,9 @@ class DeleteMatching:
 class TakeOut:
     """Move one stored row into the log for each source row: it left in this run.
 
-    The source's columns are `match`, by which stored rows are found; `unique`: no two stored rows
+    The source has the columns `match`, by which stored rows are found; `unique`: no two stored rows
     match the same source row. `exact`: every source row is known to be stored, so the count must fit.
+    `whole`: the source has all columns, so that those of the stored rows need not be read.
     """
 
     view: TableName
@@ -77,6 +78,13 @@ class TakeOut:
     unique: bool
     why: str
     exact: bool = True
+    whole: bool = False
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The columns of the source. The one group of a global aggregate has no key: there the source says only
+        that there is a change."""
+        return self.columns if self.whole else self.match or tuple(f.id for f in self.source.fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,8 @@ class Shape:
     """Whether rows may cross the bound of a filter on the current time."""
     guard: TableName | None = None
     """Where it is only decided while the program runs whether they can be: see Context."""
+    by_size: tuple[str, ...] = ()
+    """The sources that changed, the largest last, where that is known."""
 
     @staticmethod
     def of(
@@ -41,4 +43,6 @@ class Shape:
         return "foreign-key" if self.edges else "classical"
 
     def context(self, fresh: Fresh, time_travel: bool) -> Context:
-        return Context(fresh, self.changed, time_travel, self.edges, self.lost_rows, self.time_moved, self.guard)
+        return Context(
+            fresh, self.changed, time_travel, self.edges, self.lost_rows, self.time_moved, self.guard, self.by_size
+        )

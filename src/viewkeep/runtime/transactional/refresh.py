@@ -286,6 +286,7 @@ class Refresher:
             shape, dropped = compiled.shape(
                 record.strategy, frozenset(changed), lost_rows, partial(self._violated, compiled)
             )
+            shape = replace(shape, by_size=tuple(sorted(changed, key=lambda s: (sizes[s], s))))
             choice = with_foreign_keys(choice, shape, dropped, bool(record.parts))
             # A source that alone has changed is not read itself, but for self joins.
             read = [n for s, n in sizes.items() if len(changed) > 1 or s not in changed]
@@ -502,7 +503,7 @@ class Refresher:
         capture did not see, shows here."""
         if not step.exact:
             return
-        gone = query_sql(step.source, step.match, self.dialect).subquery("gone")
+        gone = query_sql(step.source, step.asked, self.dialect).subquery("gone")
         expected = int(self.engine.execute(f"SELECT COUNT(*) FROM {gone.sql(dialect=self.dialect)}")[0][0])
         if removed != expected:
             raise _StartOver(
