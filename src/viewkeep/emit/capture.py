@@ -22,19 +22,27 @@ def trigger_name(source: TableName, event: str) -> str:
     return f"_vk_{event}_{source}"
 
 
-def capture_sql(source: Table, dialect: str) -> list[str]:
-    """Statements that start capture."""
+def capture_sql(source: Table, dialect: str, marks_updates: bool = False) -> list[str]:
+    """Statements that start capture. `marks_updates`: the log tells updates from what was deleted and inserted."""
     log = names.log(source.name)
     columns = [c.name for c in source.columns]
     fields = [f"{_quote(names.VERSION, dialect)} BIGINT", f"{_quote(names.WEIGHT, dialect)} INTEGER NOT NULL"]
     fields += [f"{_quote(c.name, dialect)} {_type(c.type, dialect)}" for c in source.columns]
+    fields += [f"{_quote(names.UPDATED, dialect)} BOOLEAN"] if marks_updates else []
     statements = [f"CREATE TABLE {_table(log, dialect)} ({', '.join(fields)})"]
-    listed = ", ".join(_quote(c, dialect) for c in columns)
-    target = f"{_table(log, dialect)} ({_quote(names.WEIGHT, dialect)}, {listed})"
-    insert = f"INSERT INTO {target} SELECT 1, {listed} FROM new_rows"
-    delete = f"INSERT INTO {target} SELECT -1, {listed} FROM old_rows"
-    update = f"INSERT INTO {target} SELECT -1, {listed} FROM old_rows UNION ALL SELECT 1, {listed} FROM new_rows"
-    bodies = {"INSERT": (insert, ("NEW",)), "DELETE": (delete, ("OLD",)), "UPDATE": (update, ("OLD", "NEW"))}
+
+    def logged(changes: tuple[tuple[int, str], ...], mark: bool = False) -> str:
+        listed = ", ".join(_quote(c, dialect) for c in columns)
+        target = ", ".join(_quote(c, dialect) for c in (names.WEIGHT, *([names.UPDATED] if mark else []), *columns))
+        rows = (f"SELECT {weight}{', TRUE' if mark else ''}, {listed} FROM {these}" for weight, these in changes)
+        return f"INSERT INTO {_table(log, dialect)} ({target}) {' UNION ALL '.join(rows)}"
+
+    gone, come = (-1, "old_rows"), (1, "new_rows")
+    bodies = {
+        "INSERT": (logged((come,)), ("NEW",)),
+        "DELETE": (logged((gone,)), ("OLD",)),
+        "UPDATE": (logged((gone, come), marks_updates), ("OLD", "NEW")),
+    }
     for event, word in _EVENTS:
         body, transitions = bodies[word]
         statements += _trigger(source.name, event, word, body, transitions, dialect)

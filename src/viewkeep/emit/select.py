@@ -61,6 +61,11 @@ def table_text(name: TableName, dialect: str) -> str:
     return table(name).sql(dialect=dialect)
 
 
+def literal(text: str) -> str:
+    """A text as it stands in SQL."""
+    return exp.Literal.string(text).sql()
+
+
 def identifier(name: str) -> exp.Identifier:
     return exp.Identifier(this=name, quoted=True)
 

@@ -7,6 +7,8 @@ from viewkeep.catalog import TableName
 SCHEMA = "_viewkeep"
 VERSION = "_vk_version"
 WEIGHT = "_vk_weight"
+UPDATED = "_vk_updated"
+"""Of a change in a table's log: that it is half of an update."""
 ROWS = "_vk_rows"
 BORN = "_vk_born"
 """The version in which a stored row came; the log has it beside the version in which the row left."""

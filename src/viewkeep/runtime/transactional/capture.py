@@ -13,13 +13,15 @@ from dataclasses import dataclass
 
 from viewkeep.catalog import Catalog, Column, Kind, Table, TableName
 from viewkeep.emit.capture import capture_sql, release_sql, trigger_name
-from viewkeep.emit.select import identifier, table_text
+from viewkeep.emit.select import identifier, literal, table_text
 from viewkeep.engine.protocol import Engine
-from viewkeep.runtime.transactional.store import SourceRecord, Store
+from viewkeep.runtime.transactional.store import Books, SourceRecord, Store
 from viewkeep.strategy import names
 
 TRIGGERS = 3
 """Triggers of a captured table: insert, delete, update."""
+COUNTED_EVERY = 10
+"""In one of so many runs the rows of the tables are counted, though nothing speaks for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,24 @@ class Look:
     triggers: int
     version: int
     """What the clock shows."""
+    given: dict[str, int]
+    """Rows that each table was ever given, as far as DuckDB knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What can be had of a table without counting its rows."""
+
+    inserted: int
+    deleted: int
+    updated: int
+    """How many of these are halves of updates; -1 where nobody knows."""
+    given: int | None
+
+    def gained_since(self, given: int | None) -> int | None:
+        """How many rows were written into the table since it had been given so many; None where that does not tell
+        whether they were captured."""
+        return None if given is None or self.given is None or self.updated else self.given - given
 
 
 class Capture:
@@ -51,10 +71,12 @@ class Capture:
         self.engine, self.store = engine, store
         self.dialect = engine.facts.dialect
         self._bound: dict[str, str] = {}
+        self._logs_marking: set[str] | None = None
 
     # ------------------------------------------------------------------ starting and ending
     def start(self, source: Table) -> None:
-        for statement in capture_sql(source, self.dialect):
+        self._logs_marking = None
+        for statement in capture_sql(source, self.dialect, marks_updates=True):
             self.engine.execute(statement)
         self.store.put_source(SourceRecord(source.name, source.columns, self.count(source.name), self.store.version()))
 
@@ -94,28 +116,63 @@ class Capture:
     def pending(self, name: TableName) -> Pending:
         return self.look([name]).pending[name.folded]
 
-    def look(self, tables: Sequence[TableName]) -> Look:
-        """Unsealed changes of several tables, how many triggers there are and the clock, in one statement."""
+    def look(self, tables: Sequence[TableName], books: Books | None = None) -> Look:
+        """Unsealed changes of several tables, how many triggers there are, and the clock.
+
+        How many rows a table must have follows from what it had before and its changes. Whether it has them need not
+        be counted each time. What bypasses triggers are appended rows, and DuckDB knows at once how many rows a table
+        was ever given: if it is as many more as were inserted, nothing did. After updates that does not tell, as an
+        update may write its rows anew or in place: then they are counted. So they are now and then in any case.
+        """
+        version, triggers, seen = self._ask(tables)
+        rows = {
+            folded: books.sources[folded].row_count + found.inserted - found.deleted
+            for folded, found in seen.items()
+            if books and version % COUNTED_EVERY and found.gained_since(books.given.get(folded)) == found.inserted
+        }
+        rows |= self._counted([name for name in tables if name.folded not in rows])
+        pending = {folded: Pending(found.inserted, found.deleted, rows[folded]) for folded, found in seen.items()}
+        given = {folded: found.given for folded, found in seen.items() if found.given is not None}
+        return Look(pending, triggers, version, given)
+
+    def _ask(self, tables: Sequence[TableName]) -> tuple[int, int, dict[str, _Seen]]:
+        """The clock, the number of triggers, and what is known of each table at once, in one statement."""
         # One branch a question: scalar subqueries would be planned as joins, which takes longer than answering.
         looks = [
-            "SELECT 'clock', 0, version, 0 FROM _viewkeep.clock",
-            "SELECT 'triggers', 0, COUNT(*), 0 FROM duckdb_triggers() WHERE STARTS_WITH(trigger_name, '_vk_')",
+            "SELECT 'clock', '', version, 0, 0 FROM _viewkeep.clock",
+            "SELECT 'triggers', '', COUNT(*), 0, 0 FROM duckdb_triggers() WHERE STARTS_WITH(trigger_name, '_vk_')",
+            "SELECT 'given', LOWER(IF(schema_name = CURRENT_SCHEMA(), '', schema_name || '.') || table_name), "
+            "estimated_size, 0, 0 FROM duckdb_tables() WHERE database_name = CURRENT_DATABASE()",
         ]
-        for number, name in enumerate(tables):
+        for name in tables:
+            log = names.log(name)
+            updated = f"COUNT({names.UPDATED})" if log.name in self._marking() else "-1"
             # Every weight is 1 or -1, so a count and a sum say as much as two counts with a condition, and are faster.
-            looks += [
-                f"SELECT 'changes', {number}, COUNT(*), COALESCE(SUM(_vk_weight), 0) "
-                f"FROM {self._sql(names.log(name))} WHERE _vk_version IS NULL",
-                f"SELECT 'rows', {number}, COUNT(*), 0 FROM {self._sql(name)}",
-            ]
-        answers = self.engine.execute(" UNION ALL ".join(looks))
-        found = {(what, number): (int(first), int(second)) for what, number, first, second in answers}
-        pending = {}
-        for number, name in enumerate(tables):
-            changes, net = found["changes", number]
-            rows, _ = found["rows", number]
-            pending[name.folded] = Pending((changes + net) // 2, (changes - net) // 2, rows)
-        return Look(pending, found["triggers", 0][0], found["clock", 0][0])
+            looks.append(
+                f"SELECT 'changes', {literal(name.folded)}, COUNT(*), COALESCE(SUM(_vk_weight), 0), {updated} "
+                f"FROM {self._sql(log)} WHERE _vk_version IS NULL"
+            )
+        found = {(what, of): numbers for what, of, *numbers in self.engine.execute(" UNION ALL ".join(looks))}
+        seen = {}
+        for name in tables:
+            count, net, updated = found["changes", name.folded]
+            given, *_ = found.get(("given", name.folded), [None])
+            seen[name.folded] = _Seen((count + net) // 2, (count - net) // 2, updated, given)
+        return found["clock", ""][0], found["triggers", ""][0], seen
+
+    def _marking(self) -> set[str]:
+        """Logs that tell updates from other changes; those of earlier days do not."""
+        if self._logs_marking is None:
+            columns = self.engine.execute(
+                "SELECT table_name FROM duckdb_columns() WHERE schema_name = ? AND column_name = ?",
+                [names.SCHEMA, names.UPDATED],
+            )
+            self._logs_marking = {name for (name,) in columns}
+        return self._logs_marking
+
+    def _counted(self, tables: Sequence[TableName]) -> dict[str, int]:
+        counts = [f"SELECT {literal(name.folded)}, COUNT(*) FROM {self._sql(name)}" for name in tables]
+        return dict(self.engine.execute(" UNION ALL ".join(counts))) if counts else {}
 
     def sealed_counts(self, name: TableName, after: int) -> tuple[int, int]:
         """Inserted and deleted rows that were sealed after a version."""

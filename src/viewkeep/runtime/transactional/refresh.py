@@ -84,6 +84,8 @@ class _Run:
     """The time that each view shows whose rows depend on it."""
     rows: dict[str, int]
     """Rows of each stored view, where they are known."""
+    given: dict[str, int]
+    """Rows that each table was ever given."""
     backlog: set[str] = field(default_factory=set)
     """Tables with sealed changes that some view had not consumed."""
     version: int | None = None
@@ -140,7 +142,7 @@ class Refresher:
         if run.lost or any(not again.logged for again in forced.values()):
             return reports, None  # positions of other views changed too
         version = run.started if run.version is None else run.version
-        return reports, Books(version, run.records, run.sources, run.positions, run.times, run.rows)
+        return reports, Books(version, run.records, run.sources, run.positions, run.times, run.rows, run.given)
 
     def _look(self, order: list[ViewRecord]) -> _Run:
         """Count what is waiting, and notice what capture did not see."""
@@ -156,6 +158,7 @@ class Refresher:
             self.db.clock(),
             dict(books.times),
             dict(books.rows),
+            {**books.given, **look.given},
         )
         if {k: v.created for k, v in books.views.items()} != {k: v.created for k, v in self.records.items()}:
             raise NotAsThought("another connection made, replaced or dropped a view", hint="try again")
@@ -178,7 +181,7 @@ class Refresher:
         while True:
             wanted = {s.folded: s for record in order for s in record.sources if s.folded in books.sources}
             try:
-                look = self.capture.look(list(wanted.values()))
+                look = self.capture.look(list(wanted.values()), books)
             except EngineError as error:  # a table is gone, or is a view now
                 self._doubt(error)
                 raise

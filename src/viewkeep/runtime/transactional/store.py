@@ -57,6 +57,8 @@ class Books:
     """The time that each view shows whose rows depend on it, in microseconds."""
     rows: dict[str, int] = field(default_factory=dict)
     """Rows of stored views, as far as they were counted."""
+    given: dict[str, int] = field(default_factory=dict)
+    """Rows that tables had ever been given when this was so, as far as it is known: see Capture.look."""
 
 
 class Store:
