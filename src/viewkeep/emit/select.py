@@ -61,8 +61,9 @@ def table_text(name: TableName, dialect: str) -> str:
     return table(name).sql(dialect=dialect)
 
 
+@functools.cache
 def literal(text: str) -> str:
-    """A text as it stands in SQL."""
+    """A text as it stands in SQL; as often."""
     return exp.Literal.string(text).sql()
 
 

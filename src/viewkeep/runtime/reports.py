@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 
 import pyarrow as pa
@@ -51,7 +51,8 @@ class RefreshReport:
 
 def entry_of(report: RefreshReport) -> str:
     """A report as an entry of a view's history."""
-    return json.dumps({**asdict(report), "at": report.at.isoformat() if report.at else None})
+    told = {f.name: getattr(report, f.name) for f in fields(report)}  # asdict would copy all of it first
+    return json.dumps({**told, "at": report.at.isoformat() if report.at else None})
 
 
 def report_of(entry: str) -> RefreshReport:

@@ -72,6 +72,7 @@ class Capture:
         self.dialect = engine.facts.dialect
         self._bound: dict[str, str] = {}
         self._logs_marking: set[str] | None = None
+        self._database_and_schema: tuple[str, str] | None = None
 
     # ------------------------------------------------------------------ starting and ending
     def start(self, source: Table) -> None:
@@ -137,28 +138,38 @@ class Capture:
 
     def _ask(self, tables: Sequence[TableName]) -> tuple[int, int, dict[str, _Seen]]:
         """The clock, the number of triggers, and what is known of each table at once, in one statement."""
-        # One branch a question: scalar subqueries would be planned as joins, which takes longer than answering.
+        # One branch a question, and no more than columns in it: a function, or a scalar subquery, takes longer to plan
+        # than all of this takes to answer.
         looks = [
-            "SELECT 'clock', '', version, 0, 0 FROM _viewkeep.clock",
-            "SELECT 'triggers', '', COUNT(*), 0, 0 FROM duckdb_triggers() WHERE STARTS_WITH(trigger_name, '_vk_')",
-            "SELECT 'given', LOWER(IF(schema_name = CURRENT_SCHEMA(), '', schema_name || '.') || table_name), "
-            "estimated_size, 0, 0 FROM duckdb_tables() WHERE database_name = CURRENT_DATABASE()",
+            "SELECT 'clock', '', '', version, 0, 0 FROM _viewkeep.clock",
+            "SELECT 'trigger', trigger_name, '', 0, 0, 0 FROM duckdb_triggers()",
+            "SELECT database_name, schema_name, table_name, estimated_size, 0, 0 FROM duckdb_tables()",
         ]
         for name in tables:
             log = names.log(name)
             updated = f"COUNT({names.UPDATED})" if log.name in self._marking() else "-1"
             # Every weight is 1 or -1, so a count and a sum say as much as two counts with a condition, and are faster.
             looks.append(
-                f"SELECT 'changes', {literal(name.folded)}, COUNT(*), COALESCE(SUM(_vk_weight), 0), {updated} "
+                f"SELECT 'changes', {literal(name.folded)}, '', COUNT(*), SUM(_vk_weight), {updated} "
                 f"FROM {self._sql(log)} WHERE _vk_version IS NULL"
             )
-        found = {(what, of): numbers for what, of, *numbers in self.engine.execute(" UNION ALL ".join(looks))}
+        answers = self.engine.execute(" UNION ALL ".join(looks))
+        found = {(what, of.lower(), name.lower()): numbers for what, of, name, *numbers in answers}
+        triggers = sum(what == "trigger" and of.startswith("_vk_") for what, of, _ in found)
+        database, schema = self._place()
         seen = {}
         for name in tables:
-            count, net, updated = found["changes", name.folded]
-            given, *_ = found.get(("given", name.folded), [None])
-            seen[name.folded] = _Seen((count + net) // 2, (count - net) // 2, updated, given)
-        return found["clock", ""][0], found["triggers", ""][0], seen
+            count, net, updated = found["changes", name.folded, ""]
+            given, *_ = found.get((database, (name.schema or schema).lower(), name.name.lower()), [None])
+            seen[name.folded] = _Seen((count + (net or 0)) // 2, (count - (net or 0)) // 2, updated, given)
+        return found["clock", "", ""][0], triggers, seen
+
+    def _place(self) -> tuple[str, str]:
+        """The database and the schema that names without one mean."""
+        if self._database_and_schema is None:
+            ((database, schema),) = self.engine.execute("SELECT CURRENT_DATABASE(), CURRENT_SCHEMA()")
+            self._database_and_schema = database, schema
+        return self._database_and_schema
 
     def _marking(self) -> set[str]:
         """Logs that tell updates from other changes; those of earlier days do not."""
