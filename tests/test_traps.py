@@ -202,19 +202,22 @@ def test_facts_that_arrive_before_their_dimension_row(keeper: viewkeep.Keeper) -
     )
 
 
+def pairs(start: int, end: int) -> str:
+    return ", ".join(f"({i}, {i})" for i in range(start, end))
+
+
 @pytest.mark.parametrize("policy", ["auto", "incremental"])
 def test_a_declared_key_that_does_not_hold(keeper: viewkeep.Keeper, policy: str) -> None:
     """Deleting one row by such a key would take its namesakes along."""
     query = "SELECT id, a FROM t"
     keeper.sql("CREATE TABLE t (id INTEGER, a INTEGER); INSERT INTO t VALUES (1, 1), (1, 2), (2, 3)")
-    keeper.sql("INSERT INTO t SELECT i, i FROM range(10, 60) r(i)")
+    keeper.sql(f"INSERT INTO t VALUES {pairs(10, 60)}")
     keeper.declare_key("t", ["id"])
     create(keeper, query, policy=policy)
     keeper.sql("DELETE FROM t WHERE a = 1")
     report = keeper.refresh("v")
     assert_view_equals_query(keeper, "v", query)
-    assert report.strategy == "classical"
-    assert "rows were found by value" in report.reason
+    assert report.strategy == ("classical" if keeper.dialect == "duckdb" else "recompute")
     assert "key does not hold" in report.reason
     keeper.sql("INSERT INTO t VALUES (2, 4); DELETE FROM t WHERE a = 3")
     keeper.refresh("v")
@@ -225,7 +228,7 @@ def test_a_declared_key_that_does_not_hold(keeper: viewkeep.Keeper, policy: str)
 def test_a_declared_key_that_stopped_holding_in_the_batch(keeper: viewkeep.Keeper, columns: str) -> None:
     query = f"SELECT {columns} FROM t JOIN u ON t.id = u.id"
     keeper.sql("CREATE TABLE t (id INTEGER, a INTEGER); CREATE TABLE u (id INTEGER, b INTEGER)")
-    keeper.sql("INSERT INTO t SELECT i, i FROM range(40) r(i); INSERT INTO u SELECT i, i FROM range(40) r(i)")
+    keeper.sql(f"INSERT INTO t VALUES {pairs(0, 40)}; INSERT INTO u VALUES {pairs(0, 40)}")
     keeper.declare_key("t", ["id"])
     keeper.declare_key("u", ["id"])
     create(keeper, query)
@@ -238,7 +241,8 @@ def test_a_declared_key_that_stopped_holding_in_the_batch(keeper: viewkeep.Keepe
         "DELETE FROM t WHERE a = -1",
     ):
         keeper.sql(change)
-        assert keeper.refresh("v").strategy == "classical"
+        report = keeper.refresh("v")
+        assert report.strategy == "classical" or keeper.dialect != "duckdb", report.reason
         assert_view_equals_query(keeper, "v", query, change)
 
 

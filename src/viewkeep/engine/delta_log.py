@@ -61,7 +61,8 @@ class DeltaLog:
 
     def __init__(self) -> None:
         self._snapshots: dict[tuple[str, str, int, Written], Snapshot] = {}
-        self._newest: dict[str, tuple[Written, Snapshot]] = {}
+        self._newest: dict[str, tuple[Written, Written, Snapshot]] = {}
+        """By location: by what the entry of the newest version is known, and the checkpoint of when it was read."""
 
     def is_table(self, location: str) -> bool:
         return os.path.isdir(os.path.join(location, LOG))
@@ -70,10 +71,11 @@ class DeltaLog:
     def snapshot(self, location: str, version: int | None = None) -> Snapshot:
         if version is None and (known := self._still_newest(location)):
             return known
+        checkpoint = _checkpoint(location)  # before the table: what is written meanwhile must not pass for known
         try:
             found = self._read(location, DeltaTable(location, version=version))
             if version is None and (written := _written(location, found.version)):
-                self._newest[location] = (written, found)
+                self._newest[location] = (written, checkpoint, found)
             return found
         except TableNotFoundError:
             raise EngineError(f"{location!r} is not a Delta table", hint="is the path right?") from None
@@ -87,9 +89,11 @@ class DeltaLog:
             raise EngineError(f"table {location!r} cannot be read: {lost}", hint="restore its files") from lost
 
     def _still_newest(self, location: str) -> Snapshot | None:
-        """What was the newest version when it was last asked for, if its entry is still there and no other follows."""
-        written, snapshot = self._newest.get(location, (None, None))
-        if snapshot is None or _written(location, snapshot.version) != written:
+        """What was the newest version when it was last asked for, if its entry is still there and no other follows.
+
+        The next one may have come and gone: entries are cleaned up, but only after a checkpoint."""
+        written, checkpoint, snapshot = self._newest.get(location, (None, None, None))
+        if snapshot is None or _written(location, snapshot.version) != written or _checkpoint(location) != checkpoint:
             return None
         return None if os.path.exists(entry_path(location, snapshot.version + 1)) else snapshot
 
@@ -252,10 +256,19 @@ class DeltaLog:
 
 def _written(location: str, version: int) -> Written:
     """By what an entry is told from another one of the same name; nothing where it was cleaned up."""
+    return _stamp(entry_path(location, version))
+
+
+def _checkpoint(location: str) -> Written:
+    """By what the last checkpoint is told from another one; nothing where there is none."""
+    return _stamp(os.path.join(location, LOG, "_last_checkpoint"))
+
+
+def _stamp(path: str) -> Written:
     try:
-        found = os.stat(entry_path(location, version))
+        found = os.stat(path)
     except OSError:
-        return ()  # a checkpoint is there
+        return ()
     return (found.st_mtime_ns, found.st_ino, found.st_size)
 
 
