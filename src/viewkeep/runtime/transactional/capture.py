@@ -138,12 +138,14 @@ class Capture:
 
     def _ask(self, tables: Sequence[TableName]) -> tuple[int, int, dict[str, _Seen]]:
         """The clock, the number of triggers, and what is known of each table at once, in one statement."""
-        # One branch a question, and no more than columns in it: a function, or a scalar subquery, takes longer to plan
-        # than all of this takes to answer.
+        # One branch a question, and little more than columns in it: a function, or a scalar subquery, takes longer to
+        # plan than all of this takes to answer.
+        listed = ", ".join(literal(name.name) for name in tables) or "''"
         looks = [
             "SELECT 'clock', '', '', version, 0, 0 FROM _viewkeep.clock",
             "SELECT 'trigger', trigger_name, '', 0, 0, 0 FROM duckdb_triggers()",
-            "SELECT database_name, schema_name, table_name, estimated_size, 0, 0 FROM duckdb_tables()",
+            "SELECT database_name, schema_name, table_name, estimated_size, 0, 0 FROM duckdb_tables() "
+            f"WHERE table_name IN ({listed})",
         ]
         for name in tables:
             log = names.log(name)
