@@ -38,7 +38,7 @@ def plan_view(
     _check_names(create.name, named)
     text, reason = to_dialect(create.query.strip(), dialect, db.dialect), None
     # A bound has to be moved now and then, by a recompute: only 'auto' leaves that to us.
-    form = db.form if create.options.get("policy", "auto") == "auto" else replace(db.form, bounded=False)
+    form = db.form if create.options.get("policy", "auto") == "auto" else replace(db.form, bounded=False, ranked=False)
     try:
         # The user's own text is planned first, so that positions in errors are the user's.
         compile_view(create.name, create.query, catalog, dialect)

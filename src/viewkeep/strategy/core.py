@@ -21,6 +21,7 @@ from viewkeep.incremental.reproducible import reproducible_calls
 from viewkeep.plan.nodes import Aggregate, Filter, Node, Order, Project, Repeat, TopK, Window, inputs_of
 from viewkeep.plan.scalars import Scalar, conjuncts, window_function
 from viewkeep.plan.ties import BY_PEERS, BY_POSITION, ONE_OF_THE_ROWS
+from viewkeep.strategy.form import Form
 
 FEW = 10_000
 """So many rows are ranked, grouped, … in no time."""
@@ -53,9 +54,8 @@ class Core:
     """Why only the first of its rows matter, if so."""
 
 
-def core_of(root: Node, first_rows: bool) -> Core:
-    """`first_rows`: whether they may be stored alone."""
-    cut = _lowest_cut(root) if first_rows else None
+def core_of(root: Node, form: Form) -> Core:
+    cut = _lowest_cut(root, form.ranked) if form.bounded else None
     node = below_order = root if cut is None else cut.below
     while isinstance(node, Project | Filter | Repeat | TopK) or _over_all(node):
         if isinstance(node, TopK):
@@ -83,7 +83,8 @@ def _over_all(node: Node) -> bool:
 
 
 # ---------------------------------------------------------------------- the first rows
-def _lowest_cut(root: Node) -> Cut | None:
+def _lowest_cut(root: Node, ranked: bool) -> Cut | None:
+    """`ranked`: by ranks and below groups too."""
     node, found = root, None
     grouped = False
     most: dict[str, int] = {}
@@ -100,9 +101,9 @@ def _lowest_cut(root: Node) -> Cut | None:
                 if node.limit is not None and node.order and (not grouped or node.limit + node.offset <= FEW):
                     found = Cut(node.input, node.order, node.limit + node.offset)
             case Window() if _over_all(node):
-                found = _by_rank(node, most) or found
+                found = (_by_rank(node, most) if ranked else None) or found
                 most = {}
-            case Aggregate() if _repeatable(node):
+            case Aggregate() if ranked and _repeatable(node):
                 grouped, most = True, {}
             case _:
                 return found

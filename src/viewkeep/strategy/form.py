@@ -12,11 +12,13 @@ class Form:
     another column, and the fewer there are, the sooner some group runs out of them (decision 022)."""
     bounded: bool = False
     """Whether only the first rows are stored where a LIMIT shows a few of them: strategy/bounded.py."""
+    ranked: bool = False
+    """Whether so they are where a rank shows a few, or where groups of the first are shown."""
     keyed: bool = False
     """Whether the key of the rows is stored where the user has left it out: strategy/hidden_key.py."""
 
 
 PLAIN = Form()
 ON_A_LAKE = Form(kept=4)
-EMBEDDED = Form(bounded=True, keyed=True)
+EMBEDDED = Form(bounded=True, ranked=True, keyed=True)
 """Of a database that viewkeep watches: a bound has to be moved now and then, and a key may turn out not to be one."""

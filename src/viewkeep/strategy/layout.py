@@ -125,7 +125,7 @@ def layout_of(
     for name in query.names:
         if name.lower().startswith(names.RESERVED):
             raise SqlError(f"column name {name!r} is reserved for viewkeep", hint="give it an alias with AS")
-    core = core_of(query.root, form.bounded)
+    core = core_of(query.root, form)
     if isinstance(core.node, Aggregate):
         return _groups(view, query, core.node, fresh, decimal_average, form.kept)
     return _rows(view, query, core, catalog, fresh, form.keyed)
