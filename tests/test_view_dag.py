@@ -26,7 +26,7 @@ PARENTS = {
     "union": "SELECT customer AS k, qty AS n FROM orders UNION ALL SELECT customer, value FROM events",
     "distinct": "SELECT DISTINCT customer AS k, value AS n FROM events",
     "additive": "SELECT customer AS k, SUM(qty) AS n, COUNT(*) AS rows FROM orders GROUP BY customer",
-    "average": "SELECT kind AS k, AVG(value) AS a, COUNT(value) AS n FROM events GROUP BY kind",
+    "average": "SELECT kind AS k, AVG(value) AS mean, COUNT(value) AS n FROM events GROUP BY kind",
     "minimum": "SELECT customer AS k, MIN(qty) AS n, MAX(day) AS last FROM orders GROUP BY customer",
     "count distinct": "SELECT kind AS k, COUNT(DISTINCT value) AS n FROM events GROUP BY kind",
     "double": "SELECT kind AS k, SUM(weight) AS w, COUNT(*) AS n FROM events GROUP BY kind",
