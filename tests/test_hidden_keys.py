@@ -85,6 +85,7 @@ def test_a_view_made_before_is_as_it_was(
             keeper.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
     with viewkeep.connect(url) as keeper:
         keeper.sql("DELETE FROM t WHERE id = 8; INSERT INTO t VALUES (100, 3)")
-        keeper.refresh("v")
+        # Of a small view a LIMIT below groups is not computed twice.
+        assert keeper.refresh("v").strategy == ("recompute" if "GROUP BY" in query else "classical")
         assert_view_equals_query(keeper, "v", query)
         assert hidden_columns(keeper) == 0
