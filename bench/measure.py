@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import viewkeep
+from bench.database import REFERENCE
 
 VIEW = "kept"
 
@@ -66,7 +67,7 @@ def timed_recompute(keeper: viewkeep.Keeper, query: str) -> float:
     Sent to the engine, not through `keeper.sql`: a schema change seen there would make the next refresh
     compile its view anew, and the comparison would slow down what it compares with.
     """
-    return seconds(lambda: keeper.engine.execute(f"CREATE OR REPLACE TABLE bench_reference AS {query}"))
+    return seconds(lambda: keeper.engine.execute(f"CREATE OR REPLACE TABLE {REFERENCE} AS {query}"))
 
 
 def run_batch(keeper: viewkeep.Keeper, query: str, change: Callable[[], object]) -> Run:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import viewkeep
-from bench.database import create_view, database
+from bench.database import REFERENCE, create_view, database
 from bench.measure import VIEW, BenchmarkError, Run, check, seconds, summary, timed_recompute
 from bench.tables import COUNT, MS, RATIO, Column, Result, Table, verdict
 
@@ -169,7 +169,7 @@ def measured(
 
 def _check(keeper: viewkeep.Keeper, operator: Operator) -> None:
     """The view is what was just computed again; what differs may be the last digits of doubles, which verify knows of."""
-    both = (f"{VIEW} EXCEPT ALL FROM bench_reference", f"bench_reference EXCEPT ALL FROM {VIEW}")
+    both = (f"{VIEW} EXCEPT ALL FROM {REFERENCE}", f"{REFERENCE} EXCEPT ALL FROM {VIEW}")
     differing = [keeper.engine.execute(f"SELECT COUNT(*) FROM (FROM {query})")[0][0] for query in both]
     if any(differing):
         try:

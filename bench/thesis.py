@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import viewkeep
 from bench.data import JOIN_QUERY, JOIN_SCHEMA, JoinRows
-from bench.database import create_view, database
+from bench.database import REFERENCE, create_view, database
 from bench.measure import check, seconds, timed_recompute, timed_refresh
 from bench.tables import MS, RATIO, Column, Result, Table
 
@@ -110,5 +110,5 @@ def _thrown_away(keeper: viewkeep.Keeper) -> float:
 
 def _stored(keeper: viewkeep.Keeper) -> float:
     spent = timed_recompute(keeper, JOIN_QUERY)
-    keeper.engine.execute("DROP TABLE bench_reference")  # these views are large: hold one copy, not two
+    keeper.engine.execute(f"DROP TABLE {REFERENCE}")  # these views are large: hold one copy, not two
     return spent

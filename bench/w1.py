@@ -11,7 +11,7 @@ TARGET = 0.25
 
 
 def w1(quick: bool = False) -> Result:
-    left, right, delta, batches = (4_000, 100, 200, 2) if quick else (2_000_000, 20_000, 40_000, 5)
+    left, right, delta, batches = (4_000, 100, 200, 2) if quick else (2_000_000, 20_000, 40_000, 21)
     table = Table(
         f"left_side ({left:,}) JOIN right_side ({right:,}), +{delta:,} left rows a batch, median of {batches}",
         (
