@@ -83,7 +83,13 @@ MUTATIONS = (
     Mutation(
         "join: old for new", "join.py", "after = [Weighted(relations[m]) for", "after = [old(relations[m], context) for"
     ),
-    Mutation("join: one branch only", "join.py", "add(branches, node.fields", "add(branches[:1], node.fields"),
+    Mutation("join: one branch only", "join.py", "add(branches, tuple(", "add(branches[:1], tuple("),
+    Mutation(
+        "join: a changed table joined once",
+        "joined_once.py",
+        "not p.others and not context.touches(relations[p.root])",
+        "not p.others",
+    ),
     Mutation(
         "old state: changes added",
         "old.py",

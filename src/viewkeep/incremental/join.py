@@ -9,6 +9,11 @@ state is its new one. The order is free: the largest relation comes last, so tha
 its old state. Each branch starts from its delta, the smallest input, and of a relation that
 is computed in groups it computes those that the delta can meet.
 
+A relation that did not change would be read once a branch. Where the others hang together without it,
+it is joined to the sum of the branches instead, and read once:
+
+    Δ(R ⋈ S ⋈ U) = Δ(R ⋈ S) ⋈ U
+
 Relations that are reached along foreign keys count as one with the relation that points at them:
 see foreign_keys.py. Where it turns out only while the program runs whether they can, both forms are
 there, and one of them is empty.
@@ -20,10 +25,12 @@ from sqlglot import exp
 
 from viewkeep.incremental.affected import narrowed
 from viewkeep.incremental.foreign_keys import Component, all_rows, components
+from viewkeep.incremental.joined_once import joined_once
 from viewkeep.incremental.old import join_weighted, old
 from viewkeep.incremental.weighted import Context, Weighted, add
+from viewkeep.plan.conditions import ids_of
 from viewkeep.plan.nodes import Filter, Join, Node
-from viewkeep.plan.scalars import Scalar, conjoin
+from viewkeep.plan.scalars import Scalar, columns_of, conjoin
 
 
 def delta_join(
@@ -50,9 +57,12 @@ def _sum_of_branches(
     changes: list[Weighted | None],
     context: Context,
 ) -> Weighted | None:
+    once = joined_once(parts, relations, predicates, changes, context)
+    parts = [p for p in parts if p.root not in once]
+    parts.sort(key=lambda part: max(context.size_rank(relations[m]) for m in part.members))
+    inside = frozenset().union(*(ids_of(relations[m]) for p in parts for m in p.members))
+    within = [p for p in predicates if columns_of(p) <= inside]
     branches: list[Weighted] = []
-    condition = conjoin(predicates)
-    parts = sorted(parts, key=lambda part: max(context.size_rank(relations[m]) for m in part.members))
     for i, part in enumerate(parts):
         change = changes[part.root]
         if change is None:
@@ -60,7 +70,18 @@ def _sum_of_branches(
         beside = [all_rows(relations[m], context) for m in part.others]
         before = [old(relations[m], context) for p in parts[:i] for m in p.members]
         after = [Weighted(relations[m]) for p in parts[i + 1 :] for m in p.members]
-        others = [Weighted(narrowed(r.node, condition, change, context.fresh), r.weight) for r in (*before, *after)]
+        others = [_narrowed(r, predicates, change, context) for r in (*before, *after)]
         # What stands beside the root is a table and the few rows it lost: there is nothing to narrow.
-        branches.append(join_weighted([change, *beside, *others], predicates, context))
-    return add(branches, node.fields, context.fresh) if branches else None
+        branches.append(join_weighted([change, *beside, *others], within, context))
+    if not branches:
+        return None
+    found = add(branches, tuple(f for f in node.fields if f.id in inside), context.fresh)
+    if not once:
+        return found
+    rest = [_narrowed(Weighted(relations[u]), predicates, found, context) for u in once]
+    above = [p for p in predicates if not columns_of(p) <= inside]
+    return add([join_weighted([found, *rest], above, context)], node.fields, context.fresh)
+
+
+def _narrowed(relation: Weighted, predicates: list[Scalar], change: Weighted, context: Context) -> Weighted:
+    return Weighted(narrowed(relation.node, conjoin(predicates), change, context.fresh), relation.weight)
