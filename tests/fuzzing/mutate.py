@@ -18,7 +18,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = Path("src/viewkeep/incremental")
-TESTS = ("test_traps.py", "test_partners.py", "test_old_state.py", "test_foreign_keys.py", "test_time_filter.py")
+TESTS = (
+    "test_traps.py",
+    "test_joined_once.py",
+    "test_partners.py",
+    "test_old_state.py",
+    "test_foreign_keys.py",
+    "test_time_filter.py",
+)
 TESTS += ("test_declared_keys.py", "test_operators.py")
 
 
