@@ -24,6 +24,7 @@ from sqlglot import exp
 from viewkeep.catalog import Catalog, Trust
 from viewkeep.incremental.scan import delta_scan
 from viewkeep.incremental.weighted import Context, Edge, Weighted, consolidate, keep
+from viewkeep.plan.conditions import equates_columns
 from viewkeep.plan.nodes import (
     Aggregate,
     Field,
@@ -60,7 +61,7 @@ def edges_of(root: Node, catalog: Catalog) -> tuple[Edge, ...]:
     found: list[Edge] = []
     for relations, predicates in inner_joins(root):
         scans = [r for r in relations if isinstance(r, Scan)]
-        equal = {frozenset((p.this.name, p.expression.name)) for p in predicates if _is_equality(p)}
+        equal = {frozenset((p.this.name, p.expression.name)) for p in predicates if equates_columns(p)}
         for child in scans:
             for parent in scans:
                 if child is not parent:
@@ -79,14 +80,6 @@ def inner_joins(node: Node) -> list[tuple[list[Node], list[Scalar]]]:
                 id(n) for r in relations for n in walk(r) if isinstance(n, Join)
             }
     return found
-
-
-def _is_equality(predicate: Scalar) -> bool:
-    return (
-        isinstance(predicate, exp.EQ)
-        and isinstance(predicate.this, exp.Column)
-        and isinstance(predicate.expression, exp.Column)
-    )
 
 
 def _between(child: Scan, parent: Scan, equal: set[frozenset[str]], catalog: Catalog) -> list[Edge]:

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from viewkeep.incremental.foreign_keys import Component
 from viewkeep.incremental.weighted import Context, Weighted
-from viewkeep.plan.conditions import ids_of
+from viewkeep.plan.conditions import equates_columns, ids_of
 from viewkeep.plan.nodes import Node
 from viewkeep.plan.scalars import Scalar, columns_of
 
@@ -34,7 +34,7 @@ def joined_once(
     if len(roots) < 2:
         return []
     own = [ids_of(r) for r in relations]
-    equal = _merged([columns_of(p) for p in predicates if _is_equality(p)])
+    equal = _merged([columns_of(p) for p in predicates if equates_columns(p)])
 
     def told(u: int) -> bool:
         """Whether each change has a column that equals one of `u`."""
@@ -58,12 +58,6 @@ def joined_once(
                 inside, removed = without, True
                 found.append(u)
     return sorted(found)
-
-
-def _is_equality(predicate: Scalar) -> bool:
-    return isinstance(predicate, exp.EQ) and all(
-        isinstance(side, exp.Column) for side in (predicate.left, predicate.right)
-    )
 
 
 def _merged(sets: Sequence[frozenset[str]]) -> list[frozenset[str]]:

@@ -47,6 +47,12 @@ def equalities(condition: Scalar | None, left: frozenset[str], right: frozenset[
     return found
 
 
+def equates_columns(predicate: Scalar) -> bool:
+    return isinstance(predicate, exp.EQ) and all(
+        isinstance(side, exp.Column) for side in (predicate.left, predicate.right)
+    )
+
+
 def rejects_null(predicate: Scalar, ids: frozenset[str]) -> bool:
     """Whether a predicate is certainly not true where all of some columns are NULL."""
 
