@@ -1,7 +1,7 @@
 """Foreign keys on Spark and Delta tables: the same views, the same policy, the same tables of results as on DuckDB.
 
-The delta computation is the job that asks whether keys can be relied on and the one that writes the change; of the
-parts of `foreign-key-materialized` the same two.
+The delta computation is the query that asks whether keys can be relied on and the one that computes the change, whose
+rows are few and go to the driver, or many and are written; of the parts of `foreign-key-materialized` the same two.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ class Jobs(Watch):
                 return run(*given)
             finally:
                 self._inside, spent = False, time.perf_counter() - begun
-                if len(given) == 1:  # a query alone: what asks for the keys
+                if given[0].columns == ["edge", "reason"]:
                     self._guard += spent
-                elif CHANGES_FOLDER in given:
+                elif len(given) == 1 or CHANGES_FOLDER in given:  # fetched by the driver, or written by Spark
                     self._change += spent
 
         return wrapped
