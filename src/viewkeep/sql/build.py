@@ -346,7 +346,7 @@ class _Select:
             raise UnsupportedError("a subquery over a correlated aggregate", position_of(self.tree))
         source.attach()
         if one_row:
-            parts.map(lambda s: substitute(s, zero_counts(source.node)) if pairs else s)
+            parts.map(lambda s: substitute(s, zero_counts(source.node, self.env.dialect)) if pairs else s)
         elif parts.having is not None:
             source.filter(parts.having)
         outputs = parts.select

@@ -21,6 +21,8 @@ class Meaning:
     """Whether the name of a PIVOT's only aggregate is part of its columns' names."""
     pivot_counts_nothing: bool
     """Whether a count in a PIVOT is 0, not NULL, where there are no rows."""
+    count_if_counts_nothing: bool
+    """Whether COUNT_IF is 0, not NULL, where there are no rows."""
 
 
 _MEANINGS = {
@@ -33,6 +35,7 @@ _MEANINGS = {
         pivots_texts=True,
         pivot_names_lone_call=True,
         pivot_counts_nothing=True,
+        count_if_counts_nothing=False,
     ),
     "postgres": Meaning(
         shared_first=True,
@@ -43,6 +46,7 @@ _MEANINGS = {
         pivots_texts=False,
         pivot_names_lone_call=True,
         pivot_counts_nothing=True,
+        count_if_counts_nothing=True,
     ),
     "spark": Meaning(
         shared_first=True,
@@ -53,6 +57,7 @@ _MEANINGS = {
         pivots_texts=False,
         pivot_names_lone_call=False,
         pivot_counts_nothing=False,
+        count_if_counts_nothing=True,
     ),
 }
 

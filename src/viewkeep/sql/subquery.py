@@ -34,6 +34,7 @@ from viewkeep.plan.nodes import (
 )
 from viewkeep.plan.rewrite import normalise
 from viewkeep.plan.scalars import Scalar, column, columns_of, conjoin, integer, operand, raise_error
+from viewkeep.sql.meanings import meaning
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,11 +148,13 @@ def equated(link: Scalar, captured: set[str]) -> Equated | None:
     return None
 
 
-def zero_counts(node: Node) -> dict[str, Scalar]:
+def zero_counts(node: Node, dialect: str) -> dict[str, Scalar]:
     """What counts give where an aggregate without GROUP BY finds no row: 0, where all others give NULL."""
     if not isinstance(node, Aggregate):
         return {}
-    kinds = (exp.Count, exp.CountIf, exp.ApproxDistinct, exp.RegrCount)
+    kinds: tuple[type[exp.Expr], ...] = (exp.Count, exp.ApproxDistinct, exp.RegrCount)
+    if meaning(dialect).count_if_counts_nothing:
+        kinds += (exp.CountIf,)
     counts = [c.field.id for c in node.calls if isinstance(_unfiltered(c.scalar), kinds)]
     return {i: exp.Coalesce(this=column(i), expressions=[integer(0)]) for i in counts}
 
