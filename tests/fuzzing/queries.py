@@ -174,7 +174,8 @@ class Generator:
         made += calls
         group = f" GROUP BY {', '.join(k.sql for k in keys)}" if keys else ""
         if (len(keys) > 1 and self.chance(0.35)) or (keys and self.chance(0.08)):
-            listed = ", ".join(k.sql for k in keys)
+            # The parser wants parentheses around a comparison in here.
+            listed = ", ".join(k.sql if k in usable else f"({k.sql})" for k in keys)
             kind = self.rng.choice(("ROLLUP", "CUBE", "GROUPING SETS"))
             self.features.add(kind.lower())
             sets = f"(({listed}), ({keys[0].sql}), ())" if kind == "GROUPING SETS" else f"({listed})"
