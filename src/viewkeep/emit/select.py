@@ -325,7 +325,8 @@ class _Emitter:
         elif self.dialect == "postgres":
             counter = series  # gives a row a number by itself
         wide = _select([*(column(f.id) for f in node.fields), _as(counter, "_vk_copy")], source)
-        return _columns(node, wide.subquery("copies", copy=False))
+        # Where nobody asks for a column, how many rows there are still counts.
+        return _columns(node, wide.subquery("copies", copy=False)) if node.fields else wide
 
     def _top_k(self, node: TopK) -> exp.Query:
         query = _columns(node, self.emit(node.input))

@@ -1,0 +1,16 @@
+-- Of INTERSECT ALL and EXCEPT ALL only the number of rows is asked.
+-- seed 730024
+CREATE TABLE a (k INTEGER);
+CREATE TABLE b (k INTEGER);
+INSERT INTO a VALUES (1), (2), (NULL);
+CREATE MATERIALIZED VIEW v0 WITH (policy = 'incremental') AS SELECT 3 AS c FROM ((SELECT 1 FROM a) INTERSECT ALL (SELECT 1 FROM b)) AS r;
+CREATE MATERIALIZED VIEW v1 WITH (policy = 'incremental') AS SELECT COUNT(*) AS n FROM ((SELECT k FROM a) EXCEPT ALL (SELECT k FROM b)) AS r;
+INSERT INTO b VALUES (1), (1);
+-- refresh
+INSERT INTO b VALUES (2), (3), (4);
+DELETE FROM a WHERE k = 1;
+-- refresh
+DELETE FROM a;
+-- refresh
+INSERT INTO a VALUES (1), (1);
+-- refresh
