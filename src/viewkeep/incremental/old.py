@@ -18,17 +18,7 @@ from viewkeep.incremental.project import delta_project
 from viewkeep.incremental.scan import delta_scan
 from viewkeep.incremental.time_filter import old_time_filter
 from viewkeep.incremental.unnest import delta_unnest
-from viewkeep.incremental.weighted import (
-    WEIGHT_TYPE,
-    Context,
-    Weighted,
-    add,
-    consolidate,
-    keep,
-    negate,
-    to_rows,
-    unbounded,
-)
+from viewkeep.incremental.weighted import WEIGHT_TYPE, Context, Weighted, add, consolidate, keep, negate, to_rows
 from viewkeep.incremental.weighted_groups import aggregate_weighted
 from viewkeep.plan.nodes import (
     Aggregate,
@@ -126,8 +116,7 @@ def _old_join(node: Join, context: Context) -> Weighted:
         other = to_rows(right, context.fresh)
     else:
         other = consolidate(right, context.fresh).node  # how many partners there are does not matter
-    joined = Weighted(replace(node, left=left.node, right=other), left.weight)
-    return unbounded(joined, context.fresh) if node.kind.keeps_right else joined
+    return Weighted(replace(node, left=left.node, right=other), left.weight)
 
 
 def join_weighted(relations: list[Weighted], predicates: list[Scalar], context: Context) -> Weighted:

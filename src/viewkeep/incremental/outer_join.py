@@ -16,7 +16,7 @@ from sqlglot import exp
 from viewkeep.incremental.affected import narrowed
 from viewkeep.incremental.old import join_weighted
 from viewkeep.incremental.partners import Partners
-from viewkeep.incremental.weighted import Context, Weighted, add, negate, unbounded
+from viewkeep.incremental.weighted import Context, Weighted, add, negate
 from viewkeep.plan.nodes import Filter, Join, JoinKind, Node
 from viewkeep.plan.scalars import conjuncts
 
@@ -28,7 +28,7 @@ def delta_left(
     terms: list[Weighted] = []
     if left is not None:
         met = Join(left.node, narrowed(node.right, node.condition, left, context.fresh), node.condition, JoinKind.LEFT)
-        terms.append(unbounded(Weighted(met, left.weight), context.fresh))
+        terms.append(Weighted(met, left.weight))
     if right is not None and moved is not None:
         # The candidates are all that a changed right row can meet.
         terms.append(join_weighted([right, moved.candidates], conjuncts(node.condition), context))

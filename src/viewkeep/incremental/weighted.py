@@ -92,17 +92,6 @@ def with_weight(weighted: Weighted, weight: Scalar, fresh: Fresh) -> Weighted:
     return Weighted(Project(weighted.node, (*keep(weighted.payload), Named(field, weight))), field.id)
 
 
-def unbounded(weighted: Weighted, fresh: Fresh) -> Weighted:
-    """The same weights, above an outer join, but without bounds that an optimizer could know.
-
-    DuckDB 2.0 takes an outer join for empty if its statistics show that one side is. So it takes the sum
-    of the weights for 0, and leaves out whatever asks for another. It knows nothing of w XOR 0.
-    """
-    if weighted.weight is None:
-        return weighted
-    return with_weight(weighted, exp.BitwiseXor(this=column(weighted.weight), expression=integer(0)), fresh)
-
-
 def negate(weighted: Weighted, fresh: Fresh) -> Weighted:
     minus: Scalar = exp.Neg(this=column(weighted.weight)) if weighted.weight else integer(-1)
     return with_weight(weighted, minus, fresh)
