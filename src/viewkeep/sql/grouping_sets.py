@@ -59,9 +59,8 @@ def _sets(item: exp.Expr) -> list[list[exp.Expr]]:
 
 
 def _keys(item: exp.Expr) -> list[exp.Expr]:
-    if isinstance(item, exp.Tuple):
-        return list(item.expressions)
-    return [item.this] if isinstance(item, exp.Paren) else [item]
+    whole = item.unnest()  # (a) is the same key as a, also beside it
+    return [key.unnest() for key in whole.expressions] if isinstance(whole, exp.Tuple) else [whole]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
