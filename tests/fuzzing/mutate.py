@@ -25,8 +25,9 @@ TESTS = (
     "test_old_state.py",
     "test_foreign_keys.py",
     "test_time_filter.py",
+    "test_declared_keys.py",
+    "test_operators.py",
 )
-TESTS += ("test_declared_keys.py", "test_operators.py")
 
 
 @dataclass(frozen=True)
