@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -130,6 +131,28 @@ def test_a_failed_refresh_leaves_the_view_as_it_was_and_can_be_tried_again(keepe
     keeper.sql("DELETE FROM t WHERE x = 100000")
     keeper.refresh("v")
     assert_view_equals_query(keeper, "v", query)
+
+
+def test_a_program_at_which_the_optimizer_fails_runs_without_it(
+    keeper: viewkeep.Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(keeper, policy="incremental")
+    keeper.sql("INSERT INTO t VALUES (1, 5), (3, 4)")
+    execute, failures = keeper.engine.execute, []
+    optimizing = "SELECT current_setting('enable_optimizer')"
+
+    def failing(sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        if sql.startswith("MERGE INTO") and execute(optimizing) == [(True,)]:
+            failures.append(sql)
+            raise EngineError("INTERNAL Error: no such binding") from duckdb.InternalException("no such binding")
+        return execute(sql, *parameters)
+
+    monkeypatch.setattr(keeper.engine, "execute", failing)
+    report = keeper.refresh("v")
+    assert (report.strategy, len(failures)) == ("classical", 1)
+    assert "without the engine's optimizer" in report.reason
+    assert_view_equals_query(keeper, "v", TOTAL)
+    assert execute(optimizing) == [(True,)]
 
 
 # ---------------------------------------------------------------------- policies

@@ -128,11 +128,19 @@ class DuckDBEngine:
             with suppress(duckdb.Error):  # in a transaction that failed nothing can be done until it is rolled back
                 self.connection.unregister(name)
 
+    @contextmanager
+    def without_optimizer(self) -> Iterator[None]:
+        self.connection.execute("PRAGMA disable_optimizer")
+        try:
+            yield
+        finally:
+            self.connection.execute("PRAGMA enable_optimizer")
+
     def is_conflict(self, error: BaseException) -> bool:
-        cause: BaseException | None = error
-        while cause is not None and not isinstance(cause, duckdb.TransactionException):
-            cause = cause.__cause__
-        return cause is not None
+        return _caused_by(error, duckdb.TransactionException)
+
+    def is_own_fault(self, error: BaseException) -> bool:
+        return _caused_by(error, duckdb.InternalException)
 
     def is_too_deep(self, error: BaseException) -> bool:
         return isinstance(error.__cause__, duckdb.BinderException) and "expression depth" in str(error.__cause__)
@@ -207,9 +215,16 @@ def _name(schema: str, table: str) -> TableName:
     return TableName(table, None if schema == _DEFAULT_SCHEMA else schema)
 
 
+def _caused_by(error: BaseException, kind: type[duckdb.Error]) -> bool:
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, kind):
+        cause = cause.__cause__
+    return cause is not None
+
+
 def translate(error: duckdb.Error) -> EngineError:
-    """DuckDB's message without its picture of the text, and a hint where viewkeep knows better."""
-    text = str(error).split("\n\nLINE")[0].strip()
+    """DuckDB's message without its picture of the text or its stack, and a hint where viewkeep knows better."""
+    text = str(error).split("\n\nLINE")[0].split("\n\nStack Trace")[0].strip()
     hint = None
     if "MERGE INTO is not supported on tables with triggers" in text:
         hint = "the table feeds a materialized view: write the MERGE as DELETE and INSERT in one transaction"
@@ -217,4 +232,6 @@ def translate(error: duckdb.Error) -> EngineError:
         hint = "the table feeds a materialized view: write the upsert as DELETE and INSERT in one transaction"
     elif "cannot start a transaction within a transaction" in text:
         hint = "a transaction is open on this connection: begin and end it through viewkeep, or end it first"
+    elif isinstance(error, duckdb.InternalException):
+        hint = "this is an error of DuckDB's own; the same statement may run after PRAGMA disable_optimizer"
     return EngineError(" ".join(text.split()), hint=hint)

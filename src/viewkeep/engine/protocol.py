@@ -50,12 +50,21 @@ class Engine(Protocol):
         `largest`: rows of the largest table that is read beside it."""
         ...
 
+    def without_optimizer(self) -> AbstractContextManager[None]:
+        """Run statements as they are written: slower, but past the faults of the engine's optimizer.
+        Not to be used inside a transaction that may fail."""
+        ...
+
     def bound(self, name: str, data: pa.Table) -> AbstractContextManager[None]:
         """Make an Arrow table readable under a name."""
         ...
 
     def is_conflict(self, error: BaseException) -> bool:
         """Whether a transaction lost against another one and may simply be tried again."""
+        ...
+
+    def is_own_fault(self, error: BaseException) -> bool:
+        """Whether the engine says that it is itself wrong, not the statement."""
         ...
 
     def is_too_deep(self, error: BaseException) -> bool:

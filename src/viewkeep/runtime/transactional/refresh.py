@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -92,6 +93,8 @@ class _Run:
     done: set[str] = field(default_factory=set)
     moved: set[str] = field(default_factory=set)
     """Views whose log this run wrote."""
+    plainly: bool = False
+    """Whether it runs without the engine's optimizer, which has failed."""
 
 
 class Refresher:
@@ -103,12 +106,12 @@ class Refresher:
     def run(self, order: list[ViewRecord], full: frozenset[str] = frozenset()) -> list[RefreshReport]:
         """Refresh views that are given in dependency order; `full` ones are recomputed."""
         forced: dict[str, _StartOver] = {}
-        own = True
+        own, plainly = True, False
         for attempt in range(10):
             books: Books | None = None
             try:
-                with self.engine.transaction() as own:
-                    reports, left_behind = self._run(order, full, forced)
+                with self.engine.without_optimizer() if plainly else nullcontext(), self.engine.transaction() as own:
+                    reports, left_behind = self._run(order, full, forced, plainly)
                 books = left_behind  # only now is it committed
                 return reports
             except _StartOver as again:
@@ -122,9 +125,14 @@ class Refresher:
                 surprise.own = own
                 raise
             except ViewkeepError as error:
-                if attempt == 9 or not own or not self.engine.is_conflict(error):
+                if attempt == 9 or not own:
                     raise
-                time.sleep(0.01 * 2**attempt)  # another refresh was first: look again at what is left to do
+                if self.engine.is_own_fault(error) and not plainly:
+                    plainly = True
+                elif self.engine.is_conflict(error):
+                    time.sleep(0.01 * 2**attempt)  # another refresh was first: look again at what is left to do
+                else:
+                    raise
             finally:
                 # Inside somebody's transaction all of this may still be rolled back.
                 self.store.remember(books if own else None)
@@ -133,10 +141,11 @@ class Refresher:
         raise RefreshError("the refresh was tried ten times and always met another one", hint="try again later")
 
     def _run(
-        self, order: list[ViewRecord], full: frozenset[str], forced: Mapping[str, _StartOver]
+        self, order: list[ViewRecord], full: frozenset[str], forced: Mapping[str, _StartOver], plainly: bool
     ) -> tuple[list[RefreshReport], Books | None]:
         """The reports, and the bookkeeping as it is once this is committed."""
         run = self._look(order)
+        run.plainly = plainly
         reports = [self._view(run, record, record.name.folded in full, forced) for record in order]
         self._settle(run)
         if run.lost or any(not again.logged for again in forced.values()):
@@ -247,9 +256,11 @@ class Refresher:
         folded, compiled = record.name.folded, self.compiled(record)
         positions = run.positions.setdefault(folded, {})
         changes = {s.folded: self._change(run, record, s) for s in record.sources}
-        again, keyless = forced.get(folded), ""
+        again, remark = forced.get(folded), ""
+        if run.plainly:
+            remark = "; without the engine's optimizer, which failed at the program"
         if again and again.by_value:
-            keyless = f"; rows were found by value: {again.reason}"
+            remark += f"; rows were found by value: {again.reason}"
             again, compiled = None, compiled.by_value()
         lost = again.reason if again else next((run.lost[s] for s in changes if s in run.lost), None)
         if lost is None and any(positions.get(s, LOST) == LOST for s in changes):
@@ -308,7 +319,7 @@ class Refresher:
             RefreshReport(
                 str(record.name),
                 choice.strategy,
-                choice.reason + keyless,
+                choice.reason + remark,
                 inserted,
                 deleted,
                 time.perf_counter() - began,
