@@ -21,7 +21,7 @@ from viewkeep.plan.ties import break_ties
 from viewkeep.sql.aggregates import AggregateCollector, columns_in_aggregates, contains_aggregate
 from viewkeep.sql.clock import at_time
 from viewkeep.sql.determinism import check_deterministic
-from viewkeep.sql.grouping_sets import GroupingSets, listed_sets
+from viewkeep.sql.grouping_sets import GroupingSets, listed_sets, refuse_two_spellings
 from viewkeep.sql.ordering import (
     arrange,
     by_all,
@@ -391,7 +391,9 @@ class _Select:
             return [s for s in scalars if not contains_aggregate(s) and not s.find(exp.Window)]
         if (listed := listed_sets(group)) is None:
             return [self._group_key(item, names, scalars) for item in group.expressions]
-        sets = [dict.fromkeys(self._group_key(item, names, scalars) for item in keys) for keys in listed]
+        sets = [{self._group_key(item, names, scalars): item for item in keys} for keys in listed]
+        if self.env.dialect == "duckdb":
+            refuse_two_spellings((key, item) for keys in sets for key, item in keys.items())
         self.sets = GroupingSets(tuple(tuple(keys) for keys in sets), self.env.dialect)
         return list(dict.fromkeys(key for keys in sets for key in keys))
 

@@ -10,12 +10,13 @@ The empty set has a row even over no rows. One more row sees to it, which no agg
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from viewkeep.catalog import TYPE_SPELLING
-from viewkeep.errors import SqlError
+from viewkeep.errors import SqlError, UnsupportedError
 from viewkeep.plan.nodes import Field, Fresh, Join, Named, Node, Project, Union, Values
 from viewkeep.plan.scalars import Scalar, column, integer
 from viewkeep.sql.aggregates import aggregate_calls, whole_call
@@ -61,6 +62,19 @@ def _sets(item: exp.Expr) -> list[list[exp.Expr]]:
 def _keys(item: exp.Expr) -> list[exp.Expr]:
     whole = item.unnest()  # (a) is the same key as a, also beside it
     return [key.unnest() for key in whole.expressions] if isinstance(whole, exp.Tuple) else [whole]
+
+
+def refuse_two_spellings(keys: Iterable[tuple[Scalar, exp.Expr]]) -> None:
+    """To DuckDB `t.a` and `a` are two keys in grouping sets, each NULL where the other is grouped by."""
+    spelled: dict[Scalar, exp.Expr] = {}
+    for key, item in keys:
+        known = spelled.setdefault(key, item)
+        if known.sql().lower() != item.sql().lower():
+            raise UnsupportedError(
+                f"{known.sql()!r} and {item.sql()!r} are one grouping key, and two to DuckDB",
+                position_of(item),
+                hint="write it the same way in all grouping sets",
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -70,7 +70,7 @@ class Capture:
     def __init__(self, engine: Engine, store: Store) -> None:
         self.engine, self.store = engine, store
         self.dialect = engine.facts.dialect
-        self._bound: dict[str, str] = {}
+        self._bound: dict[str, tuple[int | None, tuple[Column, ...]]] = {}
         self._logs_marking: set[str] | None = None
         self._database_and_schema: tuple[str, str] | None = None
 
@@ -199,17 +199,17 @@ class Capture:
     # ------------------------------------------------------------------ consuming
     def bind(self, name: TableName, after: int | None, captured: tuple[Column, ...]) -> None:
         """Let the delta of a table be what changed after a version; None: what is not sealed yet."""
+        if self._bound.get(name.folded) == (after, captured):
+            return
         columns = ", ".join(
             identifier(c).sql(dialect=self.dialect) for c in (names.WEIGHT, *(c.name for c in captured))
         )
         sealed = "" if after is None else f" OR _vk_version > {after:d}"
-        text = (
+        self.engine.execute(
             f"CREATE OR REPLACE TEMP VIEW {self._sql(names.delta(name))} AS SELECT {columns} "
             f"FROM {self._sql(names.log(name))} WHERE _vk_version IS NULL{sealed}"
         )
-        if self._bound.get(name.folded) != text:
-            self.engine.execute(text)
-            self._bound[name.folded] = text
+        self._bound[name.folded] = after, captured
 
     def unbind(self) -> None:
         """Bind anew from now on: what was bound may have been rolled back."""

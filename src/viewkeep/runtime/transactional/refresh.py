@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from viewkeep.catalog import TableName
 from viewkeep.emit.select import table_text
 from viewkeep.emit.setup import drop_temporary, tell_bound_sql
-from viewkeep.emit.statements import Statement, out_of, program_sql, query_sql
+from viewkeep.emit.statements import Search, Statement, out_of, program_sql, query_sql
 from viewkeep.errors import EngineError, RefreshError, ViewkeepError
 from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.clock import NOW, THEN
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 KEPT_VERSIONS = 100
 """How far back a view's own changes can be asked for, in runs."""
+LARGE, FEW = 500_000, 100
+"""From how many stored rows on, and if at most one of how many leaves, rows are looked for by one column first."""
 
 
 class _StartOver(Exception):
@@ -465,11 +467,15 @@ class Refresher:
         bound = compiled.layout.bound if isinstance(compiled.layout, BagLayout) else None
         if bound is not None:
             self.engine.execute(tell_bound_sql(bound.table, self.dialect))
+        expected: int | None = None
         for statement in statements:
             if isinstance(statement.step, DropEmpty) and not empty:
                 continue
-            given = {name: values[name] for name in statement.parameters}
-            answer = self.engine.execute(statement.sql, given or ())
+            sql, given = statement.sql, {name: values[name] for name in statement.parameters}
+            if statement.search is not None:
+                expected, by = self._look_for(statement.search, rows)
+                sql = statement.search.by[by] if by else sql
+            answer = self.engine.execute(sql, given or ())
             count = answer[0][0] if answer and isinstance(answer[0][0], int) else 0
             match statement.step:
                 case MergeAdd():
@@ -484,7 +490,8 @@ class Refresher:
                         self.engine.execute(tell_bound_sql(bound.table, self.dialect))
                 case TakeOut() as step:
                     if statement.logs_removed:
-                        self._check_removed(compiled, step, count)
+                        self._check_removed(compiled, expected, count)
+                        expected = None
                         deleted += count
                         staged.append(out_of(step.view))
                 case Clear(target=target) | DeleteMatching(target=target):
@@ -512,13 +519,24 @@ class Refresher:
         before = run.now if then is None else from_micros(then)
         return {names.RUN: run.started + 1, NOW: run.now, THEN: before}
 
-    def _check_removed(self, compiled: CompiledView, step: TakeOut, removed: int) -> None:
+    def _look_for(self, search: Search, stored: int) -> tuple[int, str | None]:
+        """How many rows leave, and by which column to look for them first, if by any."""
+        if stored < LARGE or not search.by:
+            return int(self.engine.execute(search.count)[0][0]), None
+        expected, *counts = self.engine.execute(search.spread)[0]
+        different = {
+            name: distinct
+            for name, there, distinct in zip(search.by, counts[::2], counts[1::2], strict=True)
+            if there == expected
+        }
+        few = expected * FEW <= stored
+        return expected, max(different, key=different.__getitem__) if few and different else None
+
+    def _check_removed(self, compiled: CompiledView, expected: int | None, removed: int) -> None:
         """As many rows must have gone as the delta says; a key that is not one, or a change that
         capture did not see, shows here."""
-        if not step.exact:
+        if expected is None:
             return
-        gone = query_sql(step.source, step.asked, self.dialect).subquery("gone")
-        expected = int(self.engine.execute(f"SELECT COUNT(*) FROM {gone.sql(dialect=self.dialect)}")[0][0])
         if removed != expected:
             raise _StartOver(
                 compiled.view.folded,
