@@ -99,8 +99,13 @@ class Watch(ABC):
 class DuckDB(Place):
     name = "foreign-keys"
 
-    def open(self) -> Any:
-        return database("memory")
+    @contextmanager
+    def open(self) -> Iterator[viewkeep.Keeper]:
+        with database("memory") as keeper:
+            # DuckDB tidies its tables whenever 16 MB were written, by whomever, and the next commit waits for it: up to
+            # seconds here, for the rows of whole dimensions. Which strategy that meets is chance.
+            keeper.engine.execute("SET checkpoint_threshold = '1TB'")
+            yield keeper
 
     def fill(self, keeper: viewkeep.Keeper, table: str, rows: pa.Table) -> None:
         with keeper.engine.bound("bench_rows", rows):
@@ -184,7 +189,7 @@ def _scanned(operator: dict[str, Any]) -> int:
 
 # ---------------------------------------------------------------------- measuring
 def foreign_keys(quick: bool = False) -> Result:
-    return compare(DuckDB(), 0.01 if quick else 1.0, 1 if quick else 5, quick)
+    return compare(DuckDB(), 0.01 if quick else 10.0, 1 if quick else 5, quick)
 
 
 def compare(place: Place, scale: float, rounds: int, quick: bool) -> Result:

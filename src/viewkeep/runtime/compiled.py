@@ -63,6 +63,8 @@ class CompiledView:
     """Whether views above and subscribers can ask what changed."""
     edges: tuple[Edge, ...] = ()
     """Joins along foreign keys."""
+    key_values: dict[str, int] | None = None
+    """About how many different values the key columns of the stored rows have, those without NULL; None: not asked."""
     _programs: dict[Shape, Program] = field(default_factory=dict)
     _full: Program | None = None
     _doubts: dict[tuple[Edge, Shape], Doubts | None] = field(default_factory=dict)

@@ -44,8 +44,9 @@ if TYPE_CHECKING:
 
 KEPT_VERSIONS = 100
 """How far back a view's own changes can be asked for, in runs."""
-LARGE, FEW = 500_000, 100
-"""From how many stored rows on, and if at most one of how many leaves, rows are looked for by one column first."""
+LARGE, FEW = 500_000, 5
+"""From how many stored rows on, and if for each that leaves there are so many values of a key column, rows are looked
+for by that column first."""
 
 
 class _StartOver(Exception):
@@ -473,7 +474,8 @@ class Refresher:
                 continue
             sql, given = statement.sql, {name: values[name] for name in statement.parameters}
             if statement.search is not None:
-                expected, by = self._look_for(statement.search, rows)
+                expected = int(self.engine.execute(statement.search.count)[0][0])
+                by = self._first_by(compiled, statement.search, expected, rows)
                 sql = statement.search.by[by] if by else sql
             answer = self.engine.execute(sql, given or ())
             count = answer[0][0] if answer and isinstance(answer[0][0], int) else 0
@@ -519,18 +521,16 @@ class Refresher:
         before = run.now if then is None else from_micros(then)
         return {names.RUN: run.started + 1, NOW: run.now, THEN: before}
 
-    def _look_for(self, search: Search, stored: int) -> tuple[int, str | None]:
-        """How many rows leave, and by which column to look for them first, if by any."""
+    def _first_by(self, compiled: CompiledView, search: Search, expected: int, stored: int) -> str | None:
+        """The column by which to look first for rows that leave, if it is of use: it has many values."""
         if stored < LARGE or not search.by:
-            return int(self.engine.execute(search.count)[0][0]), None
-        expected, *counts = self.engine.execute(search.spread)[0]
-        different = {
-            name: distinct
-            for name, there, distinct in zip(search.by, counts[::2], counts[1::2], strict=True)
-            if there == expected
-        }
-        few = expected * FEW <= stored
-        return expected, max(different, key=different.__getitem__) if few and different else None
+            return None
+        if compiled.key_values is None:
+            (told,) = self.engine.execute(search.statistics)
+            known = zip(search.by, told, strict=True)
+            compiled.key_values = {c: k["approx_unique"] for c, k in known if not k.get("has_null", True)}
+        name, values = max(compiled.key_values.items(), key=lambda known: known[1], default=("", 0))
+        return name if expected * FEW <= values else None
 
     def _check_removed(self, compiled: CompiledView, expected: int | None, removed: int) -> None:
         """As many rows must have gone as the delta says; a key that is not one, or a change that
