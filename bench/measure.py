@@ -34,6 +34,8 @@ class Summary:
     refresh: float
     recompute: float
     best_ratio: float
+    slowest: float
+    """The slowest refresh."""
 
     @property
     def ratio(self) -> float:
@@ -42,7 +44,9 @@ class Summary:
 
 def summary(runs: Sequence[Run]) -> Summary:
     apply, refresh, recompute = (median(getattr(r, n) for r in runs) for n in ("apply", "refresh", "recompute"))
-    return Summary(apply, refresh, recompute, min(r.refresh for r in runs) / min(r.recompute for r in runs))
+    refreshes = [r.refresh for r in runs]
+    best_ratio = min(refreshes) / min(r.recompute for r in runs)
+    return Summary(apply, refresh, recompute, best_ratio, max(refreshes))
 
 
 def seconds(action: Callable[[], object]) -> float:

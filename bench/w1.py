@@ -23,6 +23,7 @@ def w1(quick: bool = False) -> Result:
             Column("target ≤", RATIO),
             Column("verdict"),
             Column("best ÷ best", RATIO),
+            Column("slowest ms", MS),
             Column("view rows", COUNT),
         ),
     )
@@ -30,7 +31,7 @@ def w1(quick: bool = False) -> Result:
         runs, rows = _runs(place, left, right, delta, batches)
         s = summary(runs)
         met = verdict(s.ratio, TARGET, quick)
-        table.add(place, s.apply, s.refresh, s.recompute, s.ratio, TARGET, met, s.best_ratio, rows)
+        table.add(place, s.apply, s.refresh, s.recompute, s.ratio, TARGET, met, s.best_ratio, s.slowest, rows)
     return Result("w1", "a join view, inserts only", [table])
 
 

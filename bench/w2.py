@@ -30,6 +30,7 @@ def w2(quick: bool = False) -> Result:
             Column("target ≤", RATIO),
             Column("verdict"),
             Column("best ÷ best", RATIO),
+            Column("slowest ms", MS),
         ),
     )
     for place, changes in itertools.product(PLACES, ("keep", "none")):
@@ -40,7 +41,9 @@ def w2(quick: bool = False) -> Result:
             for k, target in targets.items():
                 s = summary(income_runs(keeper, rows, k, k // 100, batches))
                 met = verdict(s.ratio, target, quick)
-                table.add(place, changes, k, s.apply, s.refresh, s.recompute, s.ratio, target, met, s.best_ratio)
+                table.add(
+                    place, changes, k, s.apply, s.refresh, s.recompute, s.ratio, target, met, s.best_ratio, s.slowest
+                )
     return Result("w2", "an aggregate over a join, inserts and deletes", [table])
 
 

@@ -18,6 +18,9 @@ from viewkeep.engine.protocol import EngineFacts, Parameters
 from viewkeep.errors import ConnectError, EngineError
 
 _DEFAULT_SCHEMA = "main"
+_CHECKPOINT = "64MB"
+"""Written bytes after which DuckDB tidies its tables, and a commit waits for it; by default 16 MB. A change is written
+several times here: to its table, to the table's log, to views and to their logs."""
 _SPLIT_FROM, _SPLIT_TO = 500, 500_000
 """Changes of this many rows gain from being split for all cores: smaller ones are done before a second
 core is awake, larger ones have row groups enough."""
@@ -39,6 +42,7 @@ class DuckDBEngine:
             self.connection = duckdb.connect(str(Path(path).expanduser()) if path else ":memory:")
             # Its bar would be drawn on stdout, in the midst of what a program prints there.
             self.connection.execute("SET enable_progress_bar = false")
+            self.connection.execute(f"SET checkpoint_threshold = '{_CHECKPOINT}'")
         except duckdb.Error as error:
             text = str(error).splitlines()[0]
             if "lock" in text.lower():
