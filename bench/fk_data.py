@@ -8,6 +8,7 @@ come, so a batch is one step forward, and the next one is the same step back.
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from bench.data_folder import data_folder
 from bench.measure import BenchmarkError
@@ -118,14 +120,20 @@ class Rows:
 
 
 def changing(
-    benchmark: str, scale: float, tables: Iterable[str], keys: Iterable[Points], share: float
+    benchmark: str, scale: float, tables: Iterable[str], keys: Iterable[Points], share: float, query: str
 ) -> dict[str, Rows]:
-    """The rows of some tables, if `share` of the rows that point nowhere are drawn: tables pointed at come first."""
+    """The rows of some tables, if `share` of the rows that point nowhere are drawn: tables pointed at come first.
+
+    They have the columns that the query or a key names. All columns of the large tables would not fit into memory."""
     folder, found = generated(benchmark, scale), dict[str, Rows]()
     wanted, keys = list(tables), [k for k in keys if k.child != k.parent]
+    named = {*re.findall(r"\w+", query), *(c for k in keys for c in (*k.columns, *k.parent_columns))}
     with duckdb.connect() as db:
         for table in _parents_first(wanted, keys):
-            db.execute(f"CREATE VIEW all_{table} AS SELECT * FROM read_parquet('{folder / table}.parquet')")
+            file = folder / f"{table}.parquet"
+            known = named | set(key_of(benchmark, table))
+            columns = ", ".join(c for c in pq.read_schema(file).names if c in known)
+            db.execute(f"CREATE VIEW all_{table} AS SELECT {columns} FROM read_parquet('{file}')")
             come, go = _conditions(benchmark, table, [k for k in keys if k.child == table], share)
             db.execute(f"CREATE TABLE come_{table} AS SELECT * FROM all_{table} WHERE ({come}) AND NOT ({go})")
             db.execute(f"CREATE TABLE go_{table} AS SELECT * FROM all_{table} WHERE ({go}) AND NOT ({come})")

@@ -215,7 +215,7 @@ def compare(place: Place, scale: float, rounds: int, quick: bool) -> Result:
 def measure(
     place: Place, view: View, scale: float, share: float, rounds: int, strategies: Sequence[str] = STRATEGIES
 ) -> dict[str, Seen]:
-    rows = changing(view.benchmark, scale, view.tables, view.keys, share)
+    rows = changing(view.benchmark, scale, view.tables, view.keys, share, view.query)
     return {strategy: _measure(place, view, rows, strategy, rounds) for strategy in strategies}
 
 

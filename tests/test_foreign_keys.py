@@ -19,7 +19,10 @@ from viewkeep.catalog import Catalog, Column, ForeignKey, Key, Table, TableName,
 from viewkeep.incremental.foreign_keys import Component, components, edges_of
 from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.nodes import Field, Scan
+from viewkeep.runtime.lake import columns as read_columns
+from viewkeep.runtime.lake.maintenance import Maintenance
 from viewkeep.sql.build import build_query
+from viewkeep.strategy.shape import Shape
 
 SCHEMA = """
 CREATE TABLE countries (country INT, continent TEXT);
@@ -217,9 +220,56 @@ def test_keys_are_carried_through_views_on_views(seed: int) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
+@pytest.mark.parametrize("read", [0, 1_000_000], ids=["asked in Spark", "asked in the driver"])
 @pytest.mark.parametrize("views", [ON_VIEWS, VIEWS], ids=["on views", "on tables"])
-def test_views_on_a_lake_are_right_whatever_the_keys_are_worth(spark: Engine, views: dict[str, str]) -> None:
+def test_views_on_a_lake_are_right_whatever_the_keys_are_worth(
+    spark: Engine, views: dict[str, str], read: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_columns, "MOST_READ", read)
     follow(viewkeep.connect(spark.url()), 1, views, 12)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_the_driver_and_spark_have_the_same_doubts(spark: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, in_driver = Counter[str](), Maintenance._asked_in_driver
+
+    def both(self: Maintenance, edges: tuple[Edge, ...], shape: Shape) -> pa.Table | None:
+        guard, answer = self.programs.guard(edges, shape), in_driver(self, edges, shape)
+        assert guard is not None
+        if answer is not None:
+            found = self.spark.collect(self._query(guard))
+            assert bag(answer) == bag(found)
+            asked["doubts" if found.num_rows else "none"] += 1
+        return answer
+
+    monkeypatch.setattr(Maintenance, "_asked_in_driver", both)
+    few = {name: VIEWS[name] for name in ("snowflake", "twice_the_same", "two_facts")}
+    follow(viewkeep.connect(spark.url()), 3, few, 5)
+    assert min(asked["doubts"], asked["none"]) > 0, asked
+
+
+@pytest.mark.spark
+def test_a_question_about_few_rows_launches_no_job(spark: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = []
+    for most in (read_columns.MOST_READ, 0):
+        monkeypatch.setattr(read_columns, "MOST_READ", most)
+        with viewkeep.connect(spark.url()) as keeper:
+            keeper.sql("CREATE TABLE gods (uid INT, name STRING); CREATE TABLE pay (uid INT, x INT)")
+            keeper.declare_key("gods", ["uid"])
+            keeper.declare_foreign_key("pay", ["uid"], "gods", ["uid"])
+            keeper.sql("INSERT INTO gods VALUES (1, 'a'), (2, 'b'); INSERT INTO pay VALUES (1, 10), (2, 20)")
+            query = "SELECT g.name, p.x FROM pay p JOIN gods g ON p.uid = g.uid"
+            keeper.sql(f"CREATE MATERIALIZED VIEW v WITH (strategy = 'foreign-key', policy = 'incremental') AS {query}")
+            keeper.sql(
+                "INSERT INTO gods VALUES (3, 'c'); INSERT INTO pay VALUES (3, 30); DELETE FROM pay WHERE uid = 1"
+            )
+            keeper.sql("DELETE FROM gods WHERE uid = 1")
+            report = keeper.refresh("v")
+            assert (report.strategy, report.rows_inserted, report.rows_deleted) == ("foreign-key", 1, 1)
+            assert keeper.verify("v").equal
+            jobs.append(report.jobs)
+    assert jobs[0] < jobs[1], jobs
 
 
 def follow(keeper: viewkeep.Keeper, seed: int, views: dict[str, str], batches: int) -> None:

@@ -19,7 +19,9 @@ from viewkeep.emit.select import Sizes, user_query
 from viewkeep.emit.statements import parameters_of, query_sql
 from viewkeep.incremental.foreign_keys import Doubts
 from viewkeep.incremental.weighted import Edge
-from viewkeep.plan.nodes import Fresh, Node, Query, State
+from viewkeep.plan.conditions import equates_columns
+from viewkeep.plan.nodes import Fresh, Join, Node, Query, State, scans, walk
+from viewkeep.plan.scalars import columns_of, conjuncts
 from viewkeep.strategy import names
 from viewkeep.strategy.fetched import FETCHED
 from viewkeep.strategy.files import CHANGE, MOVED, TOUCHED, WAS, Rewrite, refresh_files
@@ -30,6 +32,7 @@ from viewkeep.strategy.shape import Shape
 DIALECT = "spark"
 IN_DRIVER = "duckdb"
 """What the driver runs over a few rows by itself."""
+_INTEGERS = frozenset({"TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT"})
 _STATES = {State.NEW: "new", State.OLD: "old", State.DELTA: "delta"}
 
 
@@ -56,6 +59,8 @@ class Text:
     relations: dict[str, Relation] = field(default_factory=dict)
     parameters: frozenset[str] = frozenset()
     """Times that it is told."""
+    columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Which columns it reads of each relation, where that was asked for."""
 
     def values(self, times: Mapping[str, datetime]) -> dict[str, datetime]:
         return {name: times[name] for name in self.parameters}
@@ -104,6 +109,12 @@ class Fetched:
     merge: Text
 
 
+def _compares_alike(join: Join) -> bool:
+    """Whether all it does is compare columns of one type: no engine converts a value, each in its own way."""
+    types = {f.id: "INTEGER" if f.type in _INTEGERS else f.type for f in (*join.left.fields, *join.right.fields)}
+    return all(equates_columns(p) and len({types[i] for i in columns_of(p)}) == 1 for p in conjuncts(join.condition))
+
+
 class Programs:
     """Of one view. `prefix`: what the names of its relations start with."""
 
@@ -111,7 +122,7 @@ class Programs:
         self.compiled, self.prefix, self.pretty = compiled, prefix, pretty
         self._programs: dict[tuple[Shape, Extent], Program] = {}
         self._fetched: dict[tuple[Shape, Extent], Fetched | None] = {}
-        self._guards: dict[tuple[tuple[Edge, ...], Shape], Text | None] = {}
+        self._guards: dict[tuple[tuple[Edge, ...], Shape, str], Text | None] = {}
 
     def refresh(self, shape: Shape, extent: Extent = UNKNOWN) -> Program:
         if (shape, extent) not in self._programs:
@@ -148,15 +159,32 @@ class Programs:
         return (*stored, WAS, MOVED) if plan.counted else stored
 
     def guard(self, edges: tuple[Edge, ...], shape: Shape) -> Text | None:
-        """Which edges are in doubt for a change and why, by their numbers."""
-        if (edges, shape) not in self._guards:
+        """Which edges are in doubt for a change and why, by their numbers; None where none can be."""
+        return self._guard(edges, shape, DIALECT)
+
+    def guard_in_driver(self, edges: tuple[Edge, ...], shape: Shape) -> Text | None:
+        """The same for the driver; None where something of the user's must be computed for it."""
+        doubts = [self.compiled.doubts(edge, shape) for edge in edges]
+        joins = [n for d in doubts if d is not None for n in walk(d.plan) if isinstance(n, Join)]
+        return self._guard(edges, shape, IN_DRIVER) if all(map(_compares_alike, joins)) else None
+
+    def _guard(self, edges: tuple[Edge, ...], shape: Shape, dialect: str) -> Text | None:
+        if (edges, shape, dialect) not in self._guards:
             relations: dict[str, Relation] = {}
+            columns: dict[str, dict[str, None]] = {}
             namer = self._namer(relations)
-            doubts = [self.compiled.doubts(edge, shape) for edge in edges]
-            query = guard_query(doubts, DIALECT, lambda plan: bind_scans(plan, frozenset(), namer))
-            text = None if query is None else Text(query.sql(dialect=DIALECT, pretty=self.pretty), relations)
-            self._guards[edges, shape] = text
-        return self._guards[edges, shape]
+
+            def bind(plan: Node) -> Node:
+                bound = bind_scans(plan, frozenset(), namer)
+                for scan in scans(bound):
+                    columns.setdefault(scan.table.name, {}).update(dict.fromkeys(name for _, name in scan.columns))
+                return bound
+
+            query = guard_query([self.compiled.doubts(edge, shape) for edge in edges], dialect, bind)
+            sql = None if query is None else query.sql(dialect=dialect, pretty=self.pretty)
+            read = {name: tuple(found) for name, found in columns.items()}
+            self._guards[edges, shape, dialect] = None if sql is None else Text(sql, relations, columns=read)
+        return self._guards[edges, shape, dialect]
 
     def _merge(self, plan: Rewrite, columns: tuple[str, ...]) -> Text | None:
         """Made of viewkeep's own operators over stored values: nothing of the user's is computed in it."""
