@@ -16,6 +16,7 @@ from viewkeep.emit.files import Text
 from viewkeep.engine.delta_log import arrow_schema
 from viewkeep.engine.local import is_simple
 from viewkeep.engine.table_format import Change, DataFile, Snapshot
+from viewkeep.errors import EngineError
 from viewkeep.plan.nodes import State
 from viewkeep.runtime.lake.sources import Sources
 from viewkeep.runtime.lake.staged import MOST_ROWS
@@ -37,7 +38,7 @@ class Columns:
 
     def of(self, text: Text) -> dict[str, pa.Table] | None:
         """All that a query reads, by the names that it has for it; None where that is too much for the driver, or
-        cannot be had from files alone."""
+        cannot be had from files alone. Raises where a file is not as it should be."""
         found, rows = {}, 0
         for name, relation in text.relations.items():
             parts = self._parts(relation)
@@ -84,6 +85,8 @@ def _table(
         for file in files:
             told = is_delta and weight is None
             rows = pq.ParquetFile(file.path).read([names.WEIGHT, *plain] if told else plain)
+            if missing := set(plain) - set(rows.column_names):  # the file is older than the column
+                raise EngineError(f"file {file.path!r} has no column {min(missing)!r}")
             if is_delta and weight is not None:
                 rows = rows.append_column(names.WEIGHT, pa.array(np.full(rows.num_rows, weight, dtype="int32")))
             parts.append(rows.select(wanted.names).cast(wanted))

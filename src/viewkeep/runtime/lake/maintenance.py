@@ -148,7 +148,7 @@ class Maintenance:
             if (known := columns.of(guard)) is None:
                 return None
             found = self.local.query(guard.sql, known)
-        except (EngineError, pa.ArrowInvalid):  # a file that is not what the log says: Spark tells it better
+        except (EngineError, pa.ArrowInvalid, OSError):  # a file that is not what the log says: Spark knows better
             return None
         self.reading.add(columns.read)
         return found
