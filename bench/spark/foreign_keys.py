@@ -1,7 +1,8 @@
 """Foreign keys on Spark and Delta tables: the same views, the same policy, the same tables of results as on DuckDB.
 
-The delta computation is the query that asks whether keys can be relied on and the one that computes the change, whose
-rows are few and go to the driver, or many and are written; of the parts of `foreign-key-materialized` the same two.
+The delta computation is the question whether keys can be relied on, which the driver or Spark answers, and the query
+that computes the change, whose rows are few and go to the driver, or many and are written; of the parts of
+`foreign-key-materialized` the same two. Rows read are those of the report.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ import viewkeep
 from bench.fk_views import View
 from bench.foreign_keys import QUICK, Place, Watch, compare
 from bench.measure import VIEW, BenchmarkError, seconds
-from bench.spark.jobs import JobWatch
 from bench.spark.warehouse import Reference, database_of, warehouse
 from bench.tables import Result
 from viewkeep.engine.delta_log import CHANGES_FOLDER
 from viewkeep.engine.spark import written_files
+from viewkeep.runtime.lake.maintenance import Maintenance
 
 _FILE_ROWS = 1_000_000
+_ASK = Maintenance._violated
+"""Whether keys can be relied on, asked in the driver or in Spark."""
 
 
 def foreign_keys(quick: bool = False) -> Result:
@@ -75,11 +78,11 @@ class Lake(Place):
 class Jobs(Watch):
     def __init__(self, keeper: viewkeep.Keeper) -> None:
         self._guard = self._change = 0.0
-        self._inside = False
-        self._watch = JobWatch(keeper)
+        self._inside, self._keeper = False, keeper
         engine: Any = keeper.engine
         for name in ("collect", "write", "write_few"):
             setattr(engine, name, self._timed(getattr(engine, name)))
+        Maintenance._violated = self._asked  # type: ignore[method-assign]
 
     def _timed(self, run: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*given: Any) -> Any:
@@ -89,11 +92,21 @@ class Jobs(Watch):
             try:
                 return run(*given)
             finally:
-                self._inside, spent = False, time.perf_counter() - begun
-                if given[0].columns == ["edge", "reason"]:
-                    self._guard += spent
-                elif len(given) == 1 or CHANGES_FOLDER in given:  # fetched by the driver, or written by Spark
-                    self._change += spent
+                self._inside = False
+                if len(given) == 1 or CHANGES_FOLDER in given:  # fetched by the driver, or written by Spark
+                    self._change += time.perf_counter() - begun
+
+        return wrapped
+
+    @property
+    def _asked(self) -> Callable[..., Any]:
+        def wrapped(maintenance: Maintenance, *given: Any) -> Any:
+            self._inside, begun = True, time.perf_counter()
+            try:
+                return _ASK(maintenance, *given)
+            finally:
+                self._inside = False
+                self._guard += time.perf_counter() - begun
 
         return wrapped
 
@@ -108,8 +121,7 @@ class Jobs(Watch):
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        self._watch.taken()
         yield
 
     def rows(self) -> int:
-        return sum(job.rows for job in self._watch.taken())
+        return self._keeper.history(VIEW)[-1].rows_read
