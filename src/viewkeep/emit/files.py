@@ -21,6 +21,7 @@ from viewkeep.incremental.foreign_keys import Doubts
 from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.conditions import equates_columns
 from viewkeep.plan.nodes import Fresh, Join, Node, Query, State, scans, walk
+from viewkeep.plan.rewrite import prune
 from viewkeep.plan.scalars import columns_of, conjuncts
 from viewkeep.strategy import names
 from viewkeep.strategy.fetched import FETCHED
@@ -175,7 +176,7 @@ class Programs:
             namer = self._namer(relations)
 
             def bind(plan: Node) -> Node:
-                bound = bind_scans(plan, frozenset(), namer)
+                bound = bind_scans(prune(plan), frozenset(), namer)
                 for scan in scans(bound):
                     columns.setdefault(scan.table.name, {}).update(dict.fromkeys(name for _, name in scan.columns))
                 return bound

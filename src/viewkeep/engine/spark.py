@@ -10,6 +10,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, datetime
@@ -70,6 +71,8 @@ SIMPLE = (
 """Types whose values the driver may group and compare: the same as `is_simple` of Arrow's."""
 FEW = 200_000
 """Rows that are read in one piece."""
+_PART = 500_000
+"""Rows of a file, at least, that the driver writes beside others: each core one."""
 _DATA_ERRORS = (
     "ARITHMETIC_OVERFLOW",
     "BINARY_ARITHMETIC_OVERFLOW",
@@ -218,14 +221,18 @@ class Spark:
             return self.write(frame, location, folder)
 
     def write_arrow(self, data: pa.Table, location: str, folder: str = "") -> list[NewFile]:
-        """The same for a few rows that are in the driver already."""
+        """The same for rows that are in the driver already."""
         if not data.num_rows:
             return []
         relative = os.path.join(folder, f"{_WRITTEN}{uuid.uuid4().hex}")
         target = os.path.join(location, relative)
         try:
             os.makedirs(target)
-            pq.write_table(data, os.path.join(target, "part-0.parquet"))
+            rows = max(_PART, -(-data.num_rows // (os.cpu_count() or 1)))
+            starts = range(0, data.num_rows, rows)
+            with ThreadPoolExecutor() as cores:
+                paths = [os.path.join(target, f"part-{number}.parquet") for number, _ in enumerate(starts)]
+                list(cores.map(lambda start, path: pq.write_table(data.slice(start, rows), path), starts, paths))
             return written_files(location, relative)
         except OSError as error:
             shutil.rmtree(target, ignore_errors=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 Check = Callable[[pa.Table], pa.Array]
 SMALL = 1_000_000
 """Stored rows up to which a view of sums is simply written anew when something in it changes."""
-IN_DRIVER = 1_500_000
+IN_DRIVER = 4_000_000
 """Stored rows up to which a change is merged in the driver."""
 BROADCAST = 300_000
 """Rows that are sent to every task, where a delta is joined with a large table."""
@@ -498,7 +499,8 @@ def _any_hit(staged: Staged, hit: str) -> bool:
 
 
 def _read(files: Sequence[DataFile], wanted: pa.Schema) -> pa.Table:
-    parts = [pq.ParquetFile(f.path).read().cast(wanted) for f in files]
+    with ThreadPoolExecutor() as cores:
+        parts = list(cores.map(lambda file: pq.ParquetFile(file.path).read().cast(wanted), files))
     return pa.concat_tables(parts) if parts else wanted.empty_table()
 
 
