@@ -528,7 +528,7 @@ class Refresher:
         if compiled.key_values is None:
             (told,) = self.engine.execute(search.statistics)
             known = zip(search.by, told, strict=True)
-            compiled.key_values = {c: k["approx_unique"] for c, k in known if not k.get("has_null", True)}
+            compiled.key_values = {c: k.get("approx_unique", 0) for c, k in known if not k.get("has_null", True)}
         name, values = max(compiled.key_values.items(), key=lambda known: known[1], default=("", 0))
         return name if expected * FEW <= values else None
 
