@@ -43,7 +43,7 @@ class Search:
     count: str
     """How many they are."""
     statistics: str
-    """What DuckDB knows of the key columns of the stored rows."""
+    """What DuckDB knows of each key column of the stored rows: about how many values it has, and whether a NULL."""
     by: Mapping[str, str]
     """For each key column the search that first leaves out rows with other values of it, and rows with NULL.
 
@@ -248,10 +248,15 @@ def _search(step: TakeOut, sql: str, dialect: str) -> Search:
             values = exp.select(_of("gone", name)).from_(gone).subquery()
             found = exp.In(this=_of("stored", name), query=values)
             by[name] = f"{sql}\nWHERE {found.sql(dialect=dialect)}"
-    known = exp.select(*(exp.Anonymous(this="stats", expressions=[_of("stored", c)]) for c in by))
-    statistics = known.from_(exp.alias_(table(names.backing(step.view)), "stored", table=True)).limit(1)
+    known = [_statistic(c, asked) for c in by for asked in ("approx_unique", "has_null")]
+    statistics = exp.select(*known).from_(exp.alias_(table(names.backing(step.view)), "stored", table=True)).limit(1)
     count = exp.select(exp.Count(this=exp.Star())).from_(gone)
     return Search(count.sql(dialect=dialect), statistics.sql(dialect=dialect), by)
+
+
+def _statistic(column: str, asked: str) -> exp.Expr:
+    known = exp.Anonymous(this="stats", expressions=[_of("stored", column)])
+    return exp.Bracket(this=known, expressions=[exp.Literal.string(asked)])
 
 
 def out_of(view: TableName) -> TableName:

@@ -527,8 +527,8 @@ class Refresher:
             return None
         if compiled.key_values is None:
             (told,) = self.engine.execute(search.statistics)
-            known = zip(search.by, told, strict=True)
-            compiled.key_values = {c: k.get("approx_unique", 0) for c, k in known if not k.get("has_null", True)}
+            known = zip(search.by, told[::2], told[1::2], strict=True)
+            compiled.key_values = {c: values or 0 for c, values, null in known if null is False}
         name, values = max(compiled.key_values.items(), key=lambda known: known[1], default=("", 0))
         return name if expected * FEW <= values else None
 
