@@ -28,6 +28,11 @@ _SPLIT_BESIDE = 1_000_000
 """Larger tables read beside a change have row groups enough, and splitting them would only cost."""
 
 
+_TRUSTING = threading.Lock()
+_WITHOUT: dict[str, tuple[int, str]] = {}
+"""Databases that are just planned for without statistics: by how many, and what was disabled before."""
+
+
 class DuckDBEngine:
     facts = EngineFacts(dialect="duckdb", time_travel=False)
 
@@ -51,6 +56,7 @@ class DuckDBEngine:
                 ) from None
             raise ConnectError(f"database {path!r} cannot be opened: {text}") from None
         self.lock = threading.RLock()
+        self._instance = str(Path(path).expanduser().resolve()) if path else f"memory {id(self)}"
         self._depth = 0
         self._users = False
         self._splitting = False
@@ -131,6 +137,30 @@ class DuckDBEngine:
         finally:
             with suppress(duckdb.Error):  # in a transaction that failed nothing can be done until it is rolled back
                 self.connection.unregister(name)
+
+    @contextmanager
+    def without_statistics(self) -> Iterator[None]:
+        with _TRUSTING:
+            self._trusting(False)
+        try:
+            yield
+        finally:
+            with _TRUSTING:
+                self._trusting(True)
+
+    def _trusting(self, again: bool) -> None:
+        """The setting is one for all connections to a database, so the last to leave sets it back."""
+        users, before = _WITHOUT.get(self._instance, (0, ""))
+        if not again and not users:
+            before = str(self.connection.execute("SELECT current_setting('disabled_optimizers')").fetchall()[0][0])
+            names = ",".join(filter(None, dict.fromkeys([*before.split(","), "statistics_propagation"])))
+            self.connection.execute(f"SET disabled_optimizers = '{names}'")
+        users += -1 if again else 1
+        _WITHOUT[self._instance] = users, before
+        if not users:
+            with suppress(duckdb.Error):  # in a failed transaction of the user's nothing can be set: it stays slower
+                self.connection.execute(f"SET disabled_optimizers = '{before}'")
+            del _WITHOUT[self._instance]
 
     @contextmanager
     def without_optimizer(self) -> Iterator[None]:

@@ -50,6 +50,10 @@ class Engine(Protocol):
         `largest`: rows of the largest table that is read beside it."""
         ...
 
+    def without_statistics(self) -> AbstractContextManager[None]:
+        """Plan without conclusions from statistics, of which some are wrong."""
+        ...
+
     def without_optimizer(self) -> AbstractContextManager[None]:
         """Run statements as they are written: slower, but past the faults of the engine's optimizer.
         Not to be used inside a transaction that may fail."""

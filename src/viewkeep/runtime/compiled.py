@@ -89,6 +89,17 @@ class CompiledView:
         return self._by_value
 
     @property
+    def may_be_held_for_empty(self) -> bool:
+        """Whether DuckDB 2.0 may wrongly conclude from statistics that a join in its programs is empty: an outer join,
+        or one with an aggregate that has no groups."""
+        nodes = () if self.query is None else walk(self.core)
+        return any(
+            (isinstance(n, Join) and n.kind not in (JoinKind.INNER, JoinKind.SEMI, JoinKind.ANTI))
+            or (isinstance(n, Aggregate) and not n.keys)
+            for n in nodes
+        )
+
+    @property
     def monotone(self) -> bool:
         """Whether inserts below can only ever insert above: then an append-only change appends."""
         return self.query is not None and all(map(_inserts_stay_inserts, walk(self.core)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -113,7 +113,13 @@ class Refresher:
         for attempt in range(10):
             books: Books | None = None
             try:
-                with self.engine.without_optimizer() if plainly else nullcontext(), self.engine.transaction() as own:
+                with ExitStack() as stack:
+                    if plainly:
+                        stack.enter_context(self.engine.without_optimizer())
+                    changed = [r for r in order if r.policy != "full" and r.name.folded not in full]
+                    if any(self.compiled(record).may_be_held_for_empty for record in changed):
+                        stack.enter_context(self.engine.without_statistics())
+                    own = stack.enter_context(self.engine.transaction())
                     reports, left_behind = self._run(order, full, forced, plainly)
                 books = left_behind  # only now is it committed
                 return reports
