@@ -28,9 +28,9 @@ _SPLIT_BESIDE = 1_000_000
 """Larger tables read beside a change have row groups enough, and splitting them would only cost."""
 
 
-_TRUSTING = threading.Lock()
-_WITHOUT: dict[str, tuple[int, str]] = {}
-"""Databases that are just planned for without statistics: by how many, and what was disabled before."""
+_DISTRUST = threading.Lock()
+_DISTRUSTING: dict[str, tuple[int, str | None]] = {}
+"""Databases that are just now planned for without statistics: by how many, and what was disabled before."""
 
 
 class DuckDBEngine:
@@ -140,35 +140,42 @@ class DuckDBEngine:
 
     @contextmanager
     def without_statistics(self) -> Iterator[None]:
-        with _TRUSTING:
-            self._trusting(False)
-        try:
-            yield
-        finally:
-            with _TRUSTING:
-                self._trusting(True)
+        with self.lock:
+            self._distrust()
+            try:
+                yield
+            finally:
+                self._trust_again()
 
-    def _trusting(self, again: bool) -> None:
-        """The setting is one for all connections to a database, so the last to leave sets it back."""
-        users, before = _WITHOUT.get(self._instance, (0, ""))
-        if not again and not users:
-            before = str(self.connection.execute("SELECT current_setting('disabled_optimizers')").fetchall()[0][0])
-            names = ",".join(filter(None, dict.fromkeys([*before.split(","), "statistics_propagation"])))
-            self.connection.execute(f"SET disabled_optimizers = '{names}'")
-        users += -1 if again else 1
-        _WITHOUT[self._instance] = users, before
-        if not users:
-            with suppress(duckdb.Error):  # in a failed transaction of the user's nothing can be set: it stays slower
-                self.connection.execute(f"SET disabled_optimizers = '{before}'")
-            del _WITHOUT[self._instance]
+    def _distrust(self) -> None:
+        """The setting is one for all connections to a database: the first to come sets it, the last to go sets it
+        back."""
+        with _DISTRUST:
+            users, before = _DISTRUSTING.get(self._instance, (0, None))
+            if not users:
+                if before is None:
+                    before = str(self.execute("SELECT current_setting('disabled_optimizers')")[0][0])
+                disabled = ",".join(filter(None, [before, "statistics_propagation"]))
+                self.execute(f"SET disabled_optimizers = '{disabled}'")
+            _DISTRUSTING[self._instance] = users + 1, before
+
+    def _trust_again(self) -> None:
+        with _DISTRUST:
+            users, before = _DISTRUSTING[self._instance]
+            _DISTRUSTING[self._instance] = users - 1, before
+            if users == 1:
+                with suppress(duckdb.Error):  # in a failed transaction of the user's it waits for the next time
+                    self.connection.execute(f"SET disabled_optimizers = '{before}'")
+                    del _DISTRUSTING[self._instance]
 
     @contextmanager
     def without_optimizer(self) -> Iterator[None]:
-        self.connection.execute("PRAGMA disable_optimizer")
-        try:
-            yield
-        finally:
-            self.connection.execute("PRAGMA enable_optimizer")
+        with self.lock:
+            self.execute("PRAGMA disable_optimizer")
+            try:
+                yield
+            finally:
+                self.connection.execute("PRAGMA enable_optimizer")
 
     def is_conflict(self, error: BaseException) -> bool:
         return _caused_by(error, duckdb.TransactionException)
