@@ -12,7 +12,8 @@ QUERIES = {
     "one column": ("SELECT id, qty FROM orders", {"id"}),
     "hidden": ("SELECT qty, day FROM orders WHERE qty > 1", {"_vk_key_1"}),
     "two columns": ("SELECT c.name, o.qty FROM orders o JOIN customers c ON o.qty > c.id", {"_vk_key_1", "_vk_key_2"}),
-    "one with NULL": ("SELECT o.id, c.id AS cid FROM customers c LEFT JOIN orders o ON o.customer = c.id", {"cid"}),
+    # Views with outer joins are refreshed without statistics, so nothing is known of their columns.
+    "outer join": ("SELECT o.id, c.id AS cid FROM customers c LEFT JOIN orders o ON o.customer = c.id", set()),
     "no key": ("SELECT tag FROM tags", set()),
     "groups": ("SELECT customer, MAX(qty) AS most FROM orders GROUP BY customer", set()),
 }
