@@ -72,8 +72,10 @@ def program_sql(program: Program, dialect: str, alone: bool = False) -> list[Sta
     for step in program.steps:
         trees = take_out(step, dialect) if isinstance(step, TakeOut) else [step_sql(step, dialect)]
         for number, tree in enumerate(map(with_clock if alone else with_variables, trees)):
-            sql, needed = tree.sql(dialect=dialect, pretty=True, copy=False), parameters_of(tree)
-            search = _search(step, sql, dialect) if isinstance(step, TakeOut) and number == 0 and step.exact else None
+            sql, needed = tree.sql(dialect=dialect, pretty=True), parameters_of(tree)
+            search = None
+            if isinstance(step, TakeOut) and number == 0 and step.exact and not alone:
+                search = _search(step, tree, dialect)
             found.append(Statement(sql, step, step.why, isinstance(step, TakeOut) and number == 1, needed, search))
     return found
 
@@ -241,13 +243,13 @@ def take_out(step: TakeOut, dialect: str) -> list[exp.Expr]:
     return [temporary(chosen, query, dialect), log, remove]
 
 
-def _search(step: TakeOut, sql: str, dialect: str) -> Search:
+def _search(step: TakeOut, tree: exp.Expr, dialect: str) -> Search:
     gone, by = query_sql(step.source, step.asked, dialect).subquery("gone"), {}
-    if step.unique:
-        for name in step.match:
-            values = exp.select(_of("gone", name)).from_(gone).subquery()
-            found = exp.In(this=_of("stored", name), query=values)
-            by[name] = f"{sql}\nWHERE {found.sql(dialect=dialect)}"
+    for name in step.match if step.unique else ():
+        values = exp.select(_of("gone", name)).from_(gone).subquery()
+        narrowed = tree.copy()
+        narrowed.set("expression", narrowed.expression.where(exp.In(this=_of("stored", name), query=values)))
+        by[name] = narrowed.sql(dialect=dialect, pretty=True, copy=False)
     known = [_statistic(c, asked) for c in by for asked in ("approx_unique", "has_null")]
     statistics = exp.select(*known).from_(exp.alias_(table(names.backing(step.view)), "stored", table=True)).limit(1)
     count = exp.select(exp.Count(this=exp.Star())).from_(gone)

@@ -22,6 +22,7 @@ from viewkeep.sql.aggregates import AggregateCollector, columns_in_aggregates, c
 from viewkeep.sql.clock import at_time
 from viewkeep.sql.determinism import check_deterministic
 from viewkeep.sql.grouping_sets import GroupingSets, listed_sets, refuse_two_spellings
+from viewkeep.sql.meanings import meaning
 from viewkeep.sql.ordering import (
     arrange,
     by_all,
@@ -392,7 +393,7 @@ class _Select:
         if (listed := listed_sets(group)) is None:
             return [self._group_key(item, names, scalars) for item in group.expressions]
         sets = [{self._group_key(item, names, scalars): item for item in keys} for keys in listed]
-        if self.env.dialect == "duckdb":
+        if meaning(self.env.dialect).spelling_tells_keys:
             refuse_two_spellings((key, item) for keys in sets for key, item in keys.items())
         self.sets = GroupingSets(tuple(tuple(keys) for keys in sets), self.env.dialect)
         return list(dict.fromkeys(key for keys in sets for key in keys))

@@ -65,13 +65,13 @@ def _keys(item: exp.Expr) -> list[exp.Expr]:
 
 
 def refuse_two_spellings(keys: Iterable[tuple[Scalar, exp.Expr]]) -> None:
-    """To DuckDB `t.a` and `a` are two keys in grouping sets, each NULL where the other is grouped by."""
+    """For an engine to which they are two keys, and which is right for its own queries."""
     spelled: dict[Scalar, exp.Expr] = {}
     for key, item in keys:
         known = spelled.setdefault(key, item)
         if known.sql().lower() != item.sql().lower():
             raise UnsupportedError(
-                f"{known.sql()!r} and {item.sql()!r} are one grouping key, and two to DuckDB",
+                f"{known.sql()!r} and {item.sql()!r} are one grouping key, and two to the engine",
                 position_of(item),
                 hint="write it the same way in all grouping sets",
             )

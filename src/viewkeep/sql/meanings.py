@@ -15,6 +15,8 @@ class Meaning:
     grouping_id_type: str
     empty_set_has_row: bool
     """Whether the grouping set () has a row where there are no rows at all."""
+    spelling_tells_keys: bool
+    """Whether `t.a` and `a` are two keys in grouping sets, each NULL where the other is grouped by."""
     pivots_texts: bool
     """Whether PIVOT compares values by how they are written."""
     pivot_names_lone_call: bool
@@ -32,6 +34,7 @@ _MEANINGS = {
         grouping_type="BIGINT",
         grouping_id_type="BIGINT",
         empty_set_has_row=True,
+        spelling_tells_keys=True,
         pivots_texts=True,
         pivot_names_lone_call=True,
         pivot_counts_nothing=True,
@@ -43,6 +46,7 @@ _MEANINGS = {
         grouping_type="INT",
         grouping_id_type="INT",
         empty_set_has_row=True,
+        spelling_tells_keys=False,
         pivots_texts=False,
         pivot_names_lone_call=True,
         pivot_counts_nothing=True,
@@ -54,6 +58,7 @@ _MEANINGS = {
         grouping_type="TINYINT",
         grouping_id_type="BIGINT",
         empty_set_has_row=False,
+        spelling_tells_keys=False,
         pivots_texts=False,
         pivot_names_lone_call=False,
         pivot_counts_nothing=False,
