@@ -23,8 +23,6 @@ import pyarrow.parquet as pq
 from bench.data_folder import data_folder
 from bench.measure import BenchmarkError
 
-_DONE = ".complete"
-
 
 @dataclass(frozen=True, slots=True)
 class Points:
@@ -84,17 +82,17 @@ def key_of(benchmark: str, table: str) -> tuple[str, ...]:
     return tuple((CUSTOMER_KEY[benchmark] if table == "customer" else KEYS[table]).split())
 
 
-def generated(benchmark: str, scale: float) -> Path:
-    """A folder with a Parquet file for each table."""
+def generated(benchmark: str, scale: float, tables: Iterable[str]) -> Path:
+    """A folder with a Parquet file for each table; others may be there, too."""
     folder = data_folder() / f"keys-{benchmark}-{scale:g}"
-    if (folder / _DONE).exists():
-        return folder
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    tables = sorted({t for p in _TABLES[benchmark] for t in (p.child, p.parent)})
-    command = [generator(), benchmark, "parquet", f"--scale-factor={scale:g}", f"--tables={','.join(tables)}"]
-    subprocess.run([*command, "--output-dir", str(folder)], check=True, stdout=subprocess.DEVNULL)
-    (folder / _DONE).touch()
+    made = folder / "made"
+    if missing := [t for t in sorted(tables) if not (folder / f"{t}.parquet").exists()]:
+        shutil.rmtree(made, ignore_errors=True)
+        made.mkdir(parents=True)
+        command = [generator(), benchmark, "parquet", f"--scale-factor={scale:g}", f"--tables={','.join(missing)}"]
+        subprocess.run([*command, "--output-dir", str(made)], check=True, stdout=subprocess.DEVNULL)
+        for table in missing:  # a file that is there is whole
+            (made / f"{table}.parquet").rename(folder / f"{table}.parquet")
     return folder
 
 
@@ -125,8 +123,9 @@ def changing(
     """The rows of some tables, if `share` of the rows that point nowhere are drawn: tables pointed at come first.
 
     They have the columns that the query or a key names. All columns of the large tables would not fit into memory."""
-    folder, found = generated(benchmark, scale), dict[str, Rows]()
-    wanted, keys = list(tables), [k for k in keys if k.child != k.parent]
+    tables = list(tables)
+    folder, found = generated(benchmark, scale, tables), dict[str, Rows]()
+    wanted, keys = tables, [k for k in keys if k.child != k.parent]
     named = {*re.findall(r"\w+", query), *(c for k in keys for c in (*k.columns, *k.parent_columns))}
     with duckdb.connect() as db:
         for table in _parents_first(wanted, keys):

@@ -117,7 +117,7 @@ def test_what_is_in_the_logs_needs_no_spark(warehouse: str, monkeypatch: pytest.
 
 
 def test_compile_prints_what_runs(warehouse: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("viewkeep.runtime.lake.maintenance.IN_DRIVER", -1)  # where the merge is DuckDB's instead
+    monkeypatch.setattr("viewkeep.runtime.lake.rewriting.IN_DRIVER", -1)  # where the merge is DuckDB's instead
     printed = {_shape(s) for s in run_json("compile", "income", db=warehouse) if "refresh" in s.split("\n")[0]}
     with viewkeep.connect(f"spark:///{warehouse}") as keeper:
         keeper.sql("INSERT INTO gods VALUES (3, 'Ares'); INSERT INTO payments VALUES (3, 5)")

@@ -25,7 +25,16 @@ from viewkeep.plan.rewrite import prune
 from viewkeep.plan.scalars import columns_of, conjuncts
 from viewkeep.strategy import names
 from viewkeep.strategy.fetched import FETCHED
-from viewkeep.strategy.files import CHANGE, MOVED, TOUCHED, WAS, Rewrite, refresh_files
+from viewkeep.strategy.files import (
+    CHANGE,
+    MOVED,
+    TOUCHED,
+    WAS,
+    Rewrite,
+    refresh_files,
+    rows_in_their_place,
+    rows_that_stay,
+)
 from viewkeep.strategy.layout import BagLayout, GroupLayout
 from viewkeep.strategy.pruning import Relation, bind_scans
 from viewkeep.strategy.shape import Shape
@@ -91,12 +100,23 @@ UNKNOWN = Extent()
 
 
 @dataclass(frozen=True, slots=True)
+class Merge:
+    """What touched files hold afterwards, for the driver: made of viewkeep's own operators over stored values, nothing
+    of the user's is computed in it."""
+
+    stay: Text | None
+    """Rows that the change is not about, which may be asked for file by file."""
+    rows: Text | None
+    """What comes in place of others, of all files at once."""
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     plan: Rewrite
     change: Text | None
     rows: Text | None
     anew: Text | None
-    merge: Text | None
+    merge: Merge | None
     """`rows` again, for the driver, where they come from stored rows and the change alone."""
 
 
@@ -107,13 +127,28 @@ class Fetched:
     plan: Rewrite
     rows: Text
     change: Text
-    merge: Text
+    merge: Merge
 
 
 def _compares_alike(join: Join) -> bool:
     """Whether all it does is compare columns of one type: no engine converts a value, each in its own way."""
     types = {f.id: "INTEGER" if f.type in _INTEGERS else f.type for f in (*join.left.fields, *join.right.fields)}
     return all(equates_columns(p) and len({types[i] for i in columns_of(p)}) == 1 for p in conjuncts(join.condition))
+
+
+def merge_rows(layout: BagLayout) -> Merge:
+    """For a table whose own rows change: those that come and go are CHANGE."""
+    fresh, relations = Fresh(), dict[str, Relation]()
+
+    def name(relation: Relation) -> TableName:
+        relations[relation.table.name] = relation
+        return relation.table
+
+    def text(plan: Node) -> Text:
+        query = query_sql(bind_scans(plan, frozenset(), name), layout.columns, IN_DRIVER)
+        return Text(query.sql(dialect=IN_DRIVER), relations)
+
+    return Merge(text(rows_that_stay(layout, fresh)), text(rows_in_their_place(layout, fresh)))
 
 
 class Programs:
@@ -133,7 +168,7 @@ class Programs:
             self._programs[shape, extent] = Program(
                 plan,
                 self._text(plan.change, plan.columns, extent=extent),
-                self._text(plan.rows, columns, extent=extent),
+                self._text(plan.after, columns, extent=extent),
                 self._text(plan.anew, self.compiled.layout.columns),
                 self._merge(plan, columns),
             )
@@ -187,13 +222,12 @@ class Programs:
             self._guards[edges, shape, dialect] = None if sql is None else Text(sql, relations, columns=read)
         return self._guards[edges, shape, dialect]
 
-    def _merge(self, plan: Rewrite, columns: tuple[str, ...]) -> Text | None:
-        """Made of viewkeep's own operators over stored values: nothing of the user's is computed in it."""
-        if plan.change is None or plan.rows is None:
+    def _merge(self, plan: Rewrite, columns: tuple[str, ...]) -> Merge | None:
+        if plan.change is None or plan.after is None:
             return None
-        text = self._text(plan.rows, columns, IN_DRIVER)
-        assert text is not None
-        return text if all(r.table in (CHANGE, TOUCHED) for r in text.relations.values()) else None
+        stay, rows = (self._text(part, columns, IN_DRIVER) for part in (plan.stay, plan.rows))
+        read = {r.table for text in (stay, rows) if text is not None for r in text.relations.values()}
+        return Merge(stay, rows) if read <= {CHANGE, TOUCHED} else None
 
     def contents(self) -> Text:
         """The stored rows from scratch; the user's own text where the view has no plan."""

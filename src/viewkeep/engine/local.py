@@ -1,33 +1,65 @@
-"""A query over a few rows in the driver, answered by DuckDB: in milliseconds, where a Spark job takes a hundred."""
+"""A query over rows in the driver, or in a few files, answered by DuckDB: in milliseconds, where a Spark job takes a
+hundred."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
 
 from viewkeep.errors import EngineError
 
+_PATTERN = re.compile(r"[*?\[\]{}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Parquet files with the same columns; at least one."""
+
+    paths: Sequence[str]
+
 
 class Local:
-    """A database in memory that holds nothing of its own."""
+    """A database in memory that holds nothing of its own. Threads may ask at the same time."""
 
     def __init__(self) -> None:
         self._connection: duckdb.DuckDBPyConnection | None = None
 
-    def query(self, text: str, relations: Mapping[str, pa.Table]) -> pa.Table:
+    def query(self, text: str, relations: Mapping[str, pa.Table | Files]) -> pa.Table:
+        with self._knowing(relations) as session:
+            return session.sql(text).to_arrow_table()
+
+    def write(self, text: str, relations: Mapping[str, pa.Table | Files], path: str) -> None:
+        """The answer as a Parquet file. Nothing of it is ever in memory as a whole."""
+        with self._knowing(relations) as session:
+            session.sql(text).write_parquet(path, compression="snappy")
+
+    @contextmanager
+    def _knowing(self, relations: Mapping[str, pa.Table | Files]) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A session in which the relations have their names."""
         if self._connection is None:
             self._connection = duckdb.connect()
-        for name, rows in relations.items():
-            self._connection.register(name, rows)
-        try:
-            return self._connection.sql(text).to_arrow_table()
-        except duckdb.Error as error:
-            raise EngineError(" ".join(str(error).split())) from error
-        finally:
-            for name in relations:
-                self._connection.unregister(name)
+        with self._connection.cursor() as session:
+            try:
+                for name, rows in relations.items():
+                    session.register(name, _scan(session, rows) if isinstance(rows, Files) else rows)
+                yield session
+            except duckdb.Error as error:
+                raise EngineError(" ".join(str(error).split())) from error
+
+
+def can_be_named(path: str) -> bool:
+    """Whether a path means one file: some signs in it would be taken for a pattern."""
+    return not _PATTERN.search(path)
+
+
+def _scan(session: duckdb.DuckDBPyConnection, files: Files) -> duckdb.DuckDBPyRelation:
+    # Folders may have names like a=1, from which DuckDB would make columns.
+    return session.read_parquet(list(files.paths), hive_partitioning=False)
 
 
 def is_simple(kind: pa.DataType) -> bool:

@@ -224,19 +224,12 @@ class Spark:
         """The same for rows that are in the driver already."""
         if not data.num_rows:
             return []
-        relative = os.path.join(folder, f"{_WRITTEN}{uuid.uuid4().hex}")
-        target = os.path.join(location, relative)
-        try:
-            os.makedirs(target)
-            rows = max(_PART, -(-data.num_rows // (os.cpu_count() or 1)))
+        rows = max(_PART, -(-data.num_rows // (os.cpu_count() or 1)))
+        with new_folder(location, folder) as made, ThreadPoolExecutor() as cores:
             starts = range(0, data.num_rows, rows)
-            with ThreadPoolExecutor() as cores:
-                paths = [os.path.join(target, f"part-{number}.parquet") for number, _ in enumerate(starts)]
-                list(cores.map(lambda start, path: pq.write_table(data.slice(start, rows), path), starts, paths))
-            return written_files(location, relative)
-        except OSError as error:
-            shutil.rmtree(target, ignore_errors=True)
-            raise cannot_write(location, error) from error
+            paths = [made.path(number) for number, _ in enumerate(starts)]
+            list(cores.map(lambda start, path: pq.write_table(data.slice(start, rows), path), starts, paths))
+        return made.files
 
     # ------------------------------------------------------------------ counting
     @contextmanager
@@ -279,6 +272,34 @@ def _partition_of(folder: str) -> Mapping[str, str | None]:
         name, _, value = part.partition("=")
         found[unquote(name)] = None if value == _NULL_PARTITION else unquote(value)
     return found
+
+
+class NewFolder:
+    """Files that the driver writes; they belong to no table until they are committed."""
+
+    def __init__(self, location: str, relative: str) -> None:
+        self.folder = os.path.join(location, relative)
+        self.files: list[NewFile] = []
+        """Known when all are written."""
+
+    def path(self, number: int) -> str:
+        return os.path.join(self.folder, f"part-{number}.parquet")
+
+
+@contextmanager
+def new_folder(location: str, folder: str = "") -> Iterator[NewFolder]:
+    """A folder for the files of a table, or in one beside them; gone if anything fails."""
+    relative = os.path.join(folder, f"{_WRITTEN}{uuid.uuid4().hex}")
+    made = NewFolder(location, relative)
+    try:
+        os.makedirs(made.folder)
+        yield made
+        made.files += written_files(location, relative)
+    except BaseException as error:
+        shutil.rmtree(made.folder, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise cannot_write(location, error) from error
+        raise
 
 
 def written_files(location: str, relative: str) -> list[NewFile]:

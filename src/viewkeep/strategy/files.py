@@ -52,7 +52,10 @@ class Rewrite:
     """One refresh of a view that is stored as files."""
 
     rows: Node | None
-    """What the touched files hold afterwards; without a change, rows that are all new. None of both: nothing to do."""
+    """What comes into the touched files in place of what goes; without a change, rows that are all new. None of both:
+    nothing to do."""
+    stay: Node | None = None
+    """Rows of the touched files that the change is not about. Of each of them one can tell from its own file."""
     change: Node | None = None
     """Computed first, then read as CHANGE under `columns`."""
     columns: tuple[str, ...] = ()
@@ -72,6 +75,11 @@ class Rewrite:
     """Where the change is few rows: what Spark computes of it."""
     in_driver: Rewrite | None = None
     """The same refresh, over FETCHED. It has no way to compute a group from the tables."""
+
+    @property
+    def after(self) -> Node | None:
+        """All that the touched files hold afterwards."""
+        return self.rows if self.stay is None else _both(self.stay, self.rows)
 
 
 def refresh_files(layout: BagLayout | GroupLayout, context: Context, append_only: bool) -> Rewrite:
@@ -109,6 +117,7 @@ def _simplified(found: Rewrite) -> Rewrite:
     return replace(
         found,
         rows=simple(found.rows),
+        stay=simple(found.stay),
         change=simple(found.change),
         anew=simple(found.anew),
         fetch=simple(found.fetch),
@@ -129,7 +138,8 @@ def _replace_rows(layout: BagLayout, change: Weighted, context: Context) -> Rewr
     weight = Field(names.WEIGHT, "INTEGER")
     staged = Project(units.node, (Named(weight, units.weight_scalar), *keep(layout.stored)))
     return Rewrite(
-        rows_after(layout, fresh),
+        rows_in_their_place(layout, fresh),
+        rows_that_stay(layout, fresh),
         staged,
         (names.WEIGHT, *layout.columns),
         tuple((c, c) for c in layout.found_by),
@@ -139,17 +149,30 @@ def _replace_rows(layout: BagLayout, change: Weighted, context: Context) -> Rewr
 
 def rows_after(layout: BagLayout, fresh: Fresh) -> Node:
     """TOUCHED with the weighted rows of CHANGE applied: one copy goes for each deleted row, others stay."""
+    return _both(rows_that_stay(layout, fresh), rows_in_their_place(layout, fresh))
+
+
+def _both(stay: Node, rows: Node | None) -> Node:
+    parts = rows.inputs if isinstance(rows, Union) else (rows,) if rows is not None else ()
+    return Union((stay, *parts), stay.fields)
+
+
+def rows_that_stay(layout: BagLayout, fresh: Fresh) -> Node:
+    return _of_touched(layout, layout.found_by, JoinKind.ANTI, fresh)
+
+
+def rows_in_their_place(layout: BagLayout, fresh: Fresh) -> Node:
+    """What comes, and where rows are told by their values, copies of what goes that are left."""
     came = Project(_signed(layout, exp.GT), keep(layout.stored))
-    stay = _of_touched(layout, layout.found_by, JoinKind.ANTI, fresh)
     if layout.key:
-        return Union((stay, came), layout.stored)
+        return came
     gone = negate(Weighted(Project(_signed(layout, exp.LT), keep(layout.stored))), fresh)
     met = Weighted(_of_touched(layout, layout.columns, JoinKind.SEMI, fresh))
     left = consolidate(add([met, gone], layout.stored, fresh), fresh)
     assert left.weight is not None
     # Below zero: a row that should go and was not there. It is missing from what the caller counts.
     some = Filter(left.node, exp.GT(this=column(left.weight), expression=integer(0)))
-    return Union((stay, Repeat(some, left.weight), came), layout.stored)
+    return Union((Repeat(some, left.weight), came), layout.stored)
 
 
 def _signed(layout: BagLayout, compare: type[exp.Expr]) -> Node:
@@ -193,7 +216,11 @@ def _add_state(layout: GroupLayout, change: Weighted, context: Context) -> Rewri
     found = zip((*counters, was, moved), (*totals, *marks), strict=True)
     rows = Project(summed, (*keep(keys), *(Named(f, column(t.field.id)) for f, t in found)))
     return Rewrite(
-        rows, additive_delta(layout, change, fresh), layout.columns, tuple((k, k) for k in layout.keys), counted=True
+        rows,
+        change=additive_delta(layout, change, fresh),
+        columns=layout.columns,
+        match=tuple((k, k) for k in layout.keys),
+        counted=True,
     )
 
 
@@ -201,14 +228,12 @@ def _combine(layout: GroupLayout, change: Weighted, context: Context, tables: bo
     """Affected groups go; what becomes of them comes, derived from the change or, where the `tables` can be read,
     computed from their rows."""
     groups = Combination(layout, change, context, CHANGE)
-    derived = groups.derived()
-    parts: list[Node] = [] if derived is None else [derived]
+    stay: Node | None = None
     match: tuple[tuple[str, str], ...] = ()
     if layout.keys:
         match = tuple(zip(layout.keys, (f.id for f in layout.key_fields), strict=True))
         stay = _on_keys(layout.scan(TOUCHED), layout.key_fields, groups.keys_only(suffix=True), JoinKind.ANTI)
-        parts.insert(0, stay)
-    rows = Union(tuple(parts), layout.stored) if parts else None
     columns = tuple(f.id for f in groups.node.fields)
     anew = groups.from_rows() if tables else None
-    return Rewrite(rows, groups.node, columns, match, before=groups.rows_before.id, hit=groups.HIT, anew=anew)
+    before = groups.rows_before.id
+    return Rewrite(groups.derived(), stay, groups.node, columns, match, before=before, hit=groups.HIT, anew=anew)

@@ -15,22 +15,20 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import Observation
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from viewkeep.catalog import TableName
-from viewkeep.emit.files import Extent, Text
+from viewkeep.emit.files import Extent, Merge, Text
 from viewkeep.engine.delta_log import CHANGES_FOLDER, arrow_schema
-from viewkeep.engine.local import is_simple
+from viewkeep.engine.local import Files, is_simple
 from viewkeep.engine.spark import FEW, SIMPLE, SPARK_ERRORS, Spark, col, discard, translate
 from viewkeep.engine.table_format import Change, DataFile, NewFile, Recorded, Snapshot
 from viewkeep.errors import EngineError
@@ -38,6 +36,7 @@ from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.nodes import State, scans
 from viewkeep.runtime.lake.columns import Columns
 from viewkeep.runtime.lake.pruning import Values, distinct, prune, scattered
+from viewkeep.runtime.lake.rewriting import Rewriting, read, small_enough
 from viewkeep.runtime.lake.sources import Sources, schema_of
 from viewkeep.runtime.lake.staged import MOST_ROWS, Staged, read_small
 from viewkeep.runtime.lake.stored import StoredView
@@ -56,11 +55,10 @@ if TYPE_CHECKING:
 Check = Callable[[pa.Table], pa.Array]
 SMALL = 1_000_000
 """Stored rows up to which a view of sums is simply written anew when something in it changes."""
-IN_DRIVER = 4_000_000
-"""Stored rows up to which a change is merged in the driver."""
+SUMS_IN_DRIVER = 4_000_000
+"""Stored groups up to which sums are added up there."""
 BROADCAST = 300_000
 """Rows that are sent to every task, where a delta is joined with a large table."""
-IN_DRIVER_BYTES = 64 * 2**20
 FETCHED_ROWS = 50_000
 """Rows of a change that are expected at most where the driver groups them."""
 
@@ -229,8 +227,8 @@ class Maintenance:
         """Whether what is touched, and what changed, can be looked at by the driver."""
         return (
             self.program.merge is not None
-            and sum(f.rows for f in touched) <= IN_DRIVER
-            and sum(f.size for f in touched) <= IN_DRIVER_BYTES
+            and small_enough(touched)
+            and not (self.plan.counted and sum(f.rows for f in touched) > SUMS_IN_DRIVER)
             and sum(c.inserted + c.deleted for c in self.changed.values()) <= MOST_ROWS
             and all(is_simple(f.type) for f in arrow_schema(self.stored.snapshot.schema))
         )
@@ -251,7 +249,10 @@ class Maintenance:
             known = {FETCHED: self.spark.collect(computed)}
             if any(r.table not in known for r in way.change.relations.values()):
                 self.reading.add(before.files)
-                known[names.backing(self.stored.record.name)] = _read(before.files, wanted)
+                stored = Rewriting(self.local, before.location, wanted, before.files)
+                if not stored.possible:
+                    return None
+                known[names.backing(self.stored.record.name)] = stored.stored(before.files)
             change = self._locally(way.change, known)
             if way.plan.recorded:
                 recorded = pa.schema([(names.WEIGHT, pa.int32()), *wanted])
@@ -273,23 +274,37 @@ class Maintenance:
         return outcome
 
     def _in_driver(
-        self, staged: Staged, touched: tuple[DataFile, ...], plan: Rewrite, merge: Text | None
+        self, staged: Staged, touched: tuple[DataFile, ...], plan: Rewrite, merge: Merge | None
     ) -> Outcome | None:
         """The change merged without Spark; None where it is too large, or must be computed from the tables."""
-        before = self.stored.snapshot
         if merge is None or staged.known is None or not self._small(touched):
             return None
         if plan.hit is not None and _any_hit(staged, plan.hit):
             return None
-        wanted = arrow_schema(before.schema)
         try:
-            found = self._locally(merge, {CHANGE: staged.known, TOUCHED: _read(touched, wanted)})
-            rows = found.select(wanted.names).cast(wanted)
+            outcome = (self._added_up if plan.counted else self._rewritten)(staged, staged.known, touched, plan, merge)
         except (EngineError, pa.ArrowInvalid):  # a value that does not fit: Spark says so better
             return None
         self.reading.add(touched)
-        if not plan.counted:
-            return self._replaced(staged, self.spark.write_arrow(rows, before.location), touched, plan)
+        return outcome
+
+    def _rewritten(
+        self, staged: Staged, change: pa.Table, touched: tuple[DataFile, ...], plan: Rewrite, merge: Merge
+    ) -> Outcome | None:
+        before = self.stored.snapshot
+        rewriting = Rewriting(self.local, before.location, arrow_schema(before.schema), touched)
+        if not rewriting.possible:
+            return None
+        return self._replaced(staged, rewriting.files(merge, change), touched, plan)
+
+    def _added_up(
+        self, staged: Staged, change: pa.Table, touched: tuple[DataFile, ...], plan: Rewrite, merge: Merge
+    ) -> Outcome:
+        before = self.stored.snapshot
+        wanted = arrow_schema(before.schema)
+        assert merge.rows is not None
+        found = self._locally(merge.rows, {CHANGE: change, TOUCHED: read(touched, wanted)})
+        rows = found.select(wanted.names).cast(wanted)
         alive, moved = pc.greater(rows.column(names.ROWS), 0), pc.equal(found.column(MOVED), 1)
         if not plan.match:
             alive = pa.array([True] * rows.num_rows)  # the one row of a global aggregate stays
@@ -299,7 +314,7 @@ class Maintenance:
         added = self.spark.write_arrow(rows.filter(alive), before.location)
         return Outcome(added, touched, None, inserted, deleted)
 
-    def _locally(self, text: Text, known: Mapping[TableName, pa.Table]) -> pa.Table:
+    def _locally(self, text: Text, known: Mapping[TableName, pa.Table | Files]) -> pa.Table:
         return self.local.query(text.sql, {name: known[r.table] for name, r in text.relations.items()})
 
     # ------------------------------------------------------------------ in Spark
@@ -496,12 +511,6 @@ def _is_true(column: str) -> Check:
 def _any_hit(staged: Staged, hit: str) -> bool:
     hits = staged.count(_is_true(hit))
     return hits is None or hits > 0
-
-
-def _read(files: Sequence[DataFile], wanted: pa.Schema) -> pa.Table:
-    with ThreadPoolExecutor() as cores:
-        parts = list(cores.map(lambda file: pq.ParquetFile(file.path).read().cast(wanted), files))
-    return pa.concat_tables(parts) if parts else wanted.empty_table()
 
 
 def _is_valid(column: str | None) -> Check:

@@ -7,7 +7,7 @@ views need not find it out from rewritten files, and committed together with the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,14 +17,17 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from viewkeep.catalog import Table, TableName
+from viewkeep.emit.files import merge_rows
 from viewkeep.emit.statements import query_sql
 from viewkeep.engine.delta_log import CHANGES_FOLDER, arrow_schema
+from viewkeep.engine.local import is_simple
 from viewkeep.engine.spark import DIALECT, SPARK_ERRORS, cannot_write, col, discard, translate
-from viewkeep.engine.table_format import CommitConflict, NewFile, Recorded, Snapshot
-from viewkeep.errors import ChangeError, ViewkeepError
+from viewkeep.engine.table_format import CommitConflict, DataFile, NewFile, Recorded, Snapshot
+from viewkeep.errors import ChangeError, EngineError, ViewkeepError
 from viewkeep.plan.nodes import Field, Fresh, Scan
 from viewkeep.runtime.batches import WEIGHT, check_batch, check_load, named_as
 from viewkeep.runtime.lake.pruning import prune
+from viewkeep.runtime.lake.rewriting import Rewriting, small_enough
 from viewkeep.runtime.lake.sources import schema_of
 from viewkeep.runtime.lake.staged import Staged
 from viewkeep.runtime.lake.through_delta import ThroughDelta
@@ -140,13 +143,15 @@ class Writing:
             if values is not None:
                 wanted.append((column.name, values))
         touched = prune(snapshot.files, wanted) if gone else ()
-        weighted = StructType([StructField(names.WEIGHT, IntegerType()), *schema_of(snapshot).fields])
-        bound = {
-            CHANGE: spark.name(spark.files(staged.files, weighted), "batch"),
-            TOUCHED: spark.name(self.db.sources().stored(snapshot, touched), "touched"),
-        }
-        plan = bind_scans(rows_after(layout, Fresh()), frozenset({CHANGE}), lambda r: TableName(bound[r.table]))
-        files = attempt.write(spark.sql(query_sql(plan, layout.columns, DIALECT).sql(dialect=DIALECT)))
+        files = self._in_driver(attempt, layout, staged, touched)
+        if files is None:
+            weighted = StructType([StructField(names.WEIGHT, IntegerType()), *schema_of(snapshot).fields])
+            bound = {
+                CHANGE: spark.name(spark.files(staged.files, weighted), "batch"),
+                TOUCHED: spark.name(self.db.sources().stored(snapshot, touched), "touched"),
+            }
+            plan = bind_scans(rows_after(layout, Fresh()), frozenset({CHANGE}), lambda r: TableName(bound[r.table]))
+            files = attempt.write(spark.sql(query_sql(plan, layout.columns, DIALECT).sql(dialect=DIALECT)))
         found = sum(f.rows for f in touched) + came - sum(f.rows for f in files)
         if found != gone:
             raise ChangeError(
@@ -154,6 +159,22 @@ class Writing:
                 hint="nothing was changed; all columns must match, NULLs included",
             )
         self.format.commit(snapshot, files, touched, Recorded(staged.folder, came, gone))
+
+    def _in_driver(
+        self, attempt: Attempt, layout: BagLayout, staged: Staged, touched: Sequence[DataFile]
+    ) -> list[NewFile] | None:
+        """The touched files written again without Spark; None where it has to do it."""
+        snapshot = attempt.snapshot
+        wanted = arrow_schema(snapshot.schema)
+        if staged.known is None or snapshot.partitioned_by or not all(is_simple(f.type) for f in wanted):
+            return None
+        rewriting = Rewriting(self.db.local, snapshot.location, wanted, touched)
+        if not rewriting.alike or not small_enough(touched):
+            return None
+        try:
+            return attempt.keep(rewriting.files(merge_rows(layout), staged.known))
+        except (EngineError, pa.ArrowInvalid):  # Spark says better what is wrong
+            return None
 
     def _attempt(self, table: Table, work: Callable[[Attempt], None]) -> None:
         """A change holds for the version it was computed from: if another was first, compute it again."""
@@ -193,10 +214,10 @@ class Attempt:
                 value = sf.when(value.isNull(), refused.cast(field.dataType)).otherwise(value)
             typed.append(value.alias(field.name))
         chosen = frame.select(*typed)
-        return self._keep(self.spark.write(chosen, self.snapshot.location, folder, () if folder else partitioned_by))
+        return self.keep(self.spark.write(chosen, self.snapshot.location, folder, () if folder else partitioned_by))
 
     def write_arrow(self, rows: pa.Table, folder: str = "") -> list[NewFile]:
-        return self._keep(self.spark.write_arrow(rows, self.snapshot.location, folder))
+        return self.keep(self.spark.write_arrow(rows, self.snapshot.location, folder))
 
     def write_batch(self, rows: pa.Table) -> list[NewFile]:
         """Rows that are in the driver, in the types of the table."""
@@ -206,7 +227,8 @@ class Attempt:
             return self.write_arrow(rows)
         return self.write(self.spark.session.createDataFrame(rows))
 
-    def _keep(self, written: list[NewFile]) -> list[NewFile]:
+    def keep(self, written: list[NewFile]) -> list[NewFile]:
+        """Remember what to remove."""
         self._written += written
         return written
 
