@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from sqlglot import exp
@@ -12,7 +12,7 @@ from viewkeep.catalog import TableName
 from viewkeep.emit.select import Sizes, by_name, identifier, select, table, user_query
 from viewkeep.plan.nodes import Node
 from viewkeep.plan.scalars import null_safe_equal
-from viewkeep.strategy import names
+from viewkeep.strategy import names, ranks
 from viewkeep.strategy.form import ON_A_LAKE
 from viewkeep.strategy.logged import this_version
 from viewkeep.strategy.program import (
@@ -52,6 +52,15 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
+class ByValue:
+    """Another statement to the same end, where a column has few values."""
+
+    sql: str
+    values: str
+    """A query for about how many it has."""
+
+
+@dataclass(frozen=True, slots=True)
 class Statement:
     """One SQL statement of a program, the step it came from, and why it is there."""
 
@@ -64,6 +73,7 @@ class Statement:
     """Names of the values that it needs: the run's version, the time now and at the last refresh."""
     search: Search | None = None
     """Where it looks for rows of which each must be there."""
+    by_value: ByValue | None = None
 
 
 def program_sql(program: Program, dialect: str, alone: bool = False) -> list[Statement]:
@@ -76,8 +86,19 @@ def program_sql(program: Program, dialect: str, alone: bool = False) -> list[Sta
             search = None
             if isinstance(step, TakeOut) and number == 0 and step.exact and not alone:
                 search = _search(step, tree, dialect)
-            found.append(Statement(sql, step, step.why, isinstance(step, TakeOut) and number == 1, needed, search))
+            by_value = None
+            if isinstance(step, Replace) and step.by_value is not None and not alone:
+                by_value = _by_value(step, step.by_value, dialect)
+            logs_removed = isinstance(step, TakeOut) and number == 1
+            found.append(Statement(sql, step, step.why, logs_removed, needed, search, by_value))
     return found
+
+
+def _by_value(step: Replace, way: ranks.ByValue, dialect: str) -> ByValue:
+    tree = with_variables(step_sql(replace(step, source=way.source), dialect))
+    known = exp.alias_(table(way.table), "stored", table=True)
+    asked = exp.select(_statistic(way.column, "approx_unique")).from_(known).limit(1)
+    return ByValue(tree.sql(dialect=dialect, pretty=True), asked.sql(dialect=dialect))
 
 
 def parameters_of(tree: exp.Expr) -> frozenset[str]:

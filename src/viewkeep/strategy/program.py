@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from viewkeep.catalog import TableName
 from viewkeep.plan.nodes import Node
+from viewkeep.strategy.ranks import ByValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,7 @@ class Replace:
     source: Node | str
     why: str
     stamp: str | None = None
+    by_value: ByValue | None = None
 
 
 Step = Stage | Append | MergeAdd | DropEmpty | DeleteMatching | TakeOut | Clear | Replace

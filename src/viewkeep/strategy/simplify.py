@@ -15,7 +15,7 @@ from sqlglot import exp
 from viewkeep.errors import PlanError
 from viewkeep.plan.nodes import Aggregate, Filter, Named, Node, Project, inputs_of, with_inputs
 from viewkeep.plan.scalars import Scalar, substitute
-from viewkeep.strategy.program import Clear, DropEmpty, Program, Step
+from viewkeep.strategy.program import Clear, DropEmpty, Program, Replace, Step
 
 Shared = Callable[[Node], bool]
 
@@ -107,7 +107,10 @@ def simplify_program(program: Program) -> Program:
         if isinstance(step, Clear | DropEmpty) or isinstance(step.source, str):
             steps.append(step)
         else:
-            steps.append(replace(step, source=simplify(step.source)))
+            step = replace(step, source=simplify(step.source))
+            if isinstance(step, Replace) and step.by_value is not None:
+                step = replace(step, by_value=replace(step.by_value, source=simplify(step.by_value.source)))
+            steps.append(step)
     return replace(program, steps=tuple(steps))
 
 

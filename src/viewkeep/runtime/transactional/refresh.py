@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from viewkeep.catalog import TableName
 from viewkeep.emit.select import table_text
 from viewkeep.emit.setup import drop_temporary, tell_bound_sql
-from viewkeep.emit.statements import Search, Statement, out_of, program_sql, query_sql
+from viewkeep.emit.statements import ByValue, Search, Statement, out_of, program_sql, query_sql
 from viewkeep.errors import EngineError, RefreshError, ViewkeepError
 from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.clock import NOW, THEN
@@ -47,6 +47,8 @@ KEPT_VERSIONS = 100
 LARGE, FEW = 500_000, 5
 """From how many stored rows on, and if for each that leaves there are so many values of a key column, rows are looked
 for by that column first."""
+SHARED = 20
+"""Rows that have the same value, on the average, where ranks are computed by value."""
 
 
 class _StartOver(Exception):
@@ -483,6 +485,8 @@ class Refresher:
                 expected = int(self.engine.execute(statement.search.count)[0][0])
                 by = self._first_by(compiled, statement.search, expected, rows)
                 sql = statement.search.by[by] if by else sql
+            if statement.by_value is not None and self._few_values(statement.by_value, rows):
+                sql = statement.by_value.sql
             answer = self.engine.execute(sql, given or ())
             count = answer[0][0] if answer and isinstance(answer[0][0], int) else 0
             match statement.step:
@@ -537,6 +541,10 @@ class Refresher:
             compiled.key_values = {c: values or 0 for c, values, null in known if null is False}
         name, values = max(compiled.key_values.items(), key=lambda known: known[1], default=("", 0))
         return name if expected * FEW <= values else None
+
+    def _few_values(self, way: ByValue, stored: int) -> bool:
+        """Whether values are so few that working with them is faster than with rows; of a view nothing is known."""
+        return any(values is not None and values * SHARED <= stored for (values,) in self.engine.execute(way.values))
 
     def _check_removed(self, compiled: CompiledView, expected: int | None, removed: int) -> None:
         """As many rows must have gone as the delta says; a key that is not one, or a change that
