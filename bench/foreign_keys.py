@@ -19,7 +19,7 @@ import pyarrow as pa
 import viewkeep
 from bench.database import database
 from bench.fk_data import Rows, changing, key_of
-from bench.fk_views import BY_SHARE, CHAIN, SNOWFLAKE, STARS, VIEWS, View
+from bench.fk_views import BY_SHARE, CHAIN, SNOWFLAKE, SNOWFLAKE_FILTER, STARS, VIEWS, View
 from bench.measure import VIEW, BenchmarkError, median, seconds, timed_recompute
 from bench.tables import COUNT, MS, PERCENT, RATIO, Column, Result, Table, verdict
 
@@ -31,6 +31,8 @@ SHARE = 0.001
 SHARES = (0.0005, 0.001, 0.002, 0.005)
 QUICK = {"tpcds": 0.01, "tpch": 0.01}
 """Scales of a quick run, by the benchmark that the data are of."""
+SIZES = {"ss": 1, "cs": 2, "ws": 4, "snowflake": 4}
+"""A fact has as many rows as store_sales at a scale that is so many times as large, by the names of views on it."""
 DELTA_TARGET, REFRESH_TARGET, NEVER_SLOWER = 1 / 2.7, 1 / 2, 1.05
 
 
@@ -188,7 +190,13 @@ def _scanned(operator: dict[str, Any]) -> int:
 # ---------------------------------------------------------------------- measuring
 def foreign_keys(quick: bool = False) -> Result:
     # The chain's rows are wide: at TPC-H scale 10 they would not fit into memory.
-    return compare(DuckDB(), QUICK if quick else {"tpcds": 10.0, "tpch": 1.0}, 1 if quick else 5, quick)
+    return compare(DuckDB(), QUICK if quick else scales(10.0, tpcds=10.0, tpch=1.0), 1 if quick else 5, quick)
+
+
+def scales(store_sales: float, **others: float) -> dict[str, float]:
+    """Stars and snowflakes have facts of as many rows as store_sales has at a scale."""
+    views = [*STARS, SNOWFLAKE, SNOWFLAKE_FILTER]
+    return {**others, **{view.name: store_sales * SIZES[view.name.partition("_")[0]] for view in views}}
 
 
 def compare(place: Place, scales: Mapping[str, float], rounds: int, quick: bool) -> Result:
@@ -219,8 +227,8 @@ def compare(place: Place, scales: Mapping[str, float], rounds: int, quick: bool)
 
 
 def _scale(view: View, scales: Mapping[str, float]) -> float:
-    """The scale that is named for the view, for its shape, or for the benchmark that its data are of."""
-    return next(scales[name] for name in (view.name, view.shape, view.benchmark) if name in scales)
+    """The scale that is named for the view, or for the benchmark that its data are of."""
+    return scales.get(view.name) or scales[view.benchmark]
 
 
 def measure(

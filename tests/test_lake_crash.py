@@ -34,6 +34,7 @@ import pyarrow as pa
 import viewkeep
 from viewkeep.engine.delta_log import DeltaLog
 from viewkeep.engine.spark import Spark
+from viewkeep.runtime.lake.rewriting import Rewriting
 
 def watch(at_call, crash):
     "Call `crash` in place of the n-th write or commit."
@@ -49,7 +50,7 @@ def watch(at_call, crash):
         return run
 
     kept = [(c, n, getattr(c, n)) for c, n in
-            ((Spark, "write"), (Spark, "write_arrow"), (DeltaLog, "commit"), (DeltaLog, "create"))]
+            ((Spark, "write"), (Spark, "write_arrow"), (Rewriting, "files"), (DeltaLog, "commit"), (DeltaLog, "create"))]
     for owner, name, original in kept:
         setattr(owner, name, counted(original))
 

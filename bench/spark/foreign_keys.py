@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from deltalake import Schema
 
 import viewkeep
-from bench.fk_views import STARS, View
-from bench.foreign_keys import QUICK, Place, Watch, compare
+from bench.fk_views import View
+from bench.foreign_keys import QUICK, Place, Watch, compare, scales
 from bench.measure import VIEW, BenchmarkError, seconds
 from bench.spark.warehouse import Reference, database_of, warehouse
 from bench.tables import Result
@@ -30,10 +30,9 @@ from viewkeep.engine.spark import written_files
 from viewkeep.runtime.lake.maintenance import Maintenance
 
 _FILE_ROWS = 1_000_000
-_STARS = {view.name: {"ss": 5.0, "cs": 10.0, "ws": 20.0}[view.name[:2]] for view in STARS}
-SCALES = {"tpcds": 1.0, "tpch": 1.0, "snowflake": 20.0, **_STARS}
-"""Stars and snowflakes have facts of 14 million rows. With fewer, what a Spark job costs before it reads a row hides
-what it reads; the other views would take hours."""
+SCALES = scales(5.0, tpcds=1.0, tpch=1.0)
+"""Facts of 14 million rows. With fewer, what a Spark job costs before it reads a row hides what it reads; the other
+views would take hours."""
 _ASK = Maintenance._violated
 """Whether keys can be relied on, asked in the driver or in Spark."""
 
