@@ -38,10 +38,10 @@ check: $(STAMP) ## ruff, mypy --strict, the import contract
 golden: $(STAMP) ## rewrite the golden files from what the compiler says now; read the diff before you commit it
 	@VIEWKEEP_REWRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/test_golden.py tests/test_readme.py tests/test_tpc.py::test_the_tables_in_the_docs_are_current
 
-bench: $(STAMP) ## refresh against recompute on DuckDB, in one run (half an hour); see bench/README.md
+bench: $(STAMP) ## refresh against recompute on DuckDB, in one run (an hour); see bench/README.md
 	@$(BIN)/python -m bench
 
-bench-spark: $(STAMP) ## refresh against recompute on Spark and Delta tables, in one run (about an hour)
+bench-spark: $(STAMP) ## refresh against recompute on Spark and Delta tables, in one run (about two hours)
 	@$(BIN)/python -m bench spark
 
 MINUTES ?= 120
