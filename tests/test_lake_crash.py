@@ -49,8 +49,9 @@ def watch(at_call, crash):
             return original(self, *arguments, **options)
         return run
 
-    kept = [(c, n, getattr(c, n)) for c, n in
-            ((Spark, "write"), (Spark, "write_arrow"), (Rewriting, "files"), (DeltaLog, "commit"), (DeltaLog, "create"))]
+    points = ((Spark, "write"), (Spark, "write_arrow"), (Rewriting, "files"), (DeltaLog, "commit"),
+              (DeltaLog, "create"))
+    kept = [(c, n, getattr(c, n)) for c, n in points]
     for owner, name, original in kept:
         setattr(owner, name, counted(original))
 

@@ -146,7 +146,7 @@ def test_a_file_says_the_same_of_itself_whoever_wrote_it(tmp_path: Path, local: 
     kinds = {
         pa.int8(): [-128, None, 127],
         pa.int64(): [-(2**63), 2**63 - 1, None],
-        pa.string(): ["", "ä€😀" * 100, None],
+        pa.string(): ["", "ä€😀" * 5, None],
         pa.date32(): [date(1, 1, 1), None, date(9999, 12, 31)],
         pa.timestamp("us", "UTC"): [-(10**15), None, 10**16],
         pa.timestamp("us"): [None, 1, -1],
