@@ -50,8 +50,8 @@ class Rewriting:
     def files(self, merge: Merge, change: pa.Table) -> list[NewFile]:
         """What is in place of the touched files then. Raises EngineError or pa.ArrowInvalid where a value does not
         fit."""
-        large = [f for f in self.touched if self.alike and f.rows >= LARGE]
-        small = [f for f in self.touched if f not in large]
+        large = [f for f in self.touched if self._stays_apart(f)]
+        small = [f for f in self.touched if not self._stays_apart(f)]
         parts = [self.wanted.empty_table()]
         if merge.stay is not None and small:
             parts.append(self._rows(merge.stay, change, small))
@@ -59,18 +59,22 @@ class Rewriting:
             parts.append(self._rows(merge.rows, change, self.touched))
         rest = pa.concat_tables(parts)
         with new_folder(self.location) as made, ThreadPoolExecutor() as cores:
-            written = []
-            if merge.stay is not None:
-                stay = merge.stay
-                written += [
-                    cores.submit(self.local.write, stay.sql, self._bound(stay, change, [file]), made.path(number))
-                    for number, file in enumerate(large, start=1)
-                ]
+            written = [
+                cores.submit(self._write, merge.stay, change, file, made.path(number))
+                for number, file in enumerate(large, start=1)
+                if merge.stay is not None
+            ]
             if rest.num_rows:
                 pq.write_table(rest, made.path(0))
             for each in written:
                 each.result()
         return made.files
+
+    def _stays_apart(self, file: DataFile) -> bool:
+        return self.alike and file.rows >= LARGE
+
+    def _write(self, text: Text, change: pa.Table, file: DataFile, path: str) -> None:
+        self.local.write(text.sql, self._bound(text, change, [file]), path)
 
     def _rows(self, text: Text, change: pa.Table, files: Sequence[DataFile]) -> pa.Table:
         found = self.local.query(text.sql, self._bound(text, change, files))
