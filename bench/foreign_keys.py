@@ -10,7 +10,7 @@ import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,6 +55,8 @@ class Place(ABC):
     """Where views are measured."""
 
     name: str
+    counts_apart = True
+    """Whether counting rows takes time, so that it needs a round of its own."""
 
     @abstractmethod
     def open(self) -> Any:
@@ -91,13 +93,13 @@ class Watch(ABC):
     def guard(self) -> float:
         """Seconds of it that went into asking whether keys can be relied on."""
 
-    @abstractmethod
     def counting(self) -> Any:
-        """A context in which rows are counted, perhaps at the expense of time."""
+        """A context in which rows are counted, at the expense of time."""
+        return nullcontext()
 
     @abstractmethod
     def rows(self) -> int:
-        """Rows read from tables in that context."""
+        """Rows read from tables in that context, or by the last refresh."""
 
 
 # ---------------------------------------------------------------------- DuckDB
@@ -243,7 +245,7 @@ def measure(
 
 
 def _measure(place: Place, view: View, rows: dict[str, Rows], scale: float, strategy: str, rounds: int) -> Seen:
-    """One warming round, the measured ones, and one in which rows are counted; there and back again."""
+    """One warming round, the measured ones, and perhaps one in which rows are counted; there and back again."""
     seen, wanted = Seen(strategy, scale), strategy.partition(",")[0]
     with place.open() as keeper:
         for table, found in rows.items():
@@ -258,7 +260,7 @@ def _measure(place: Place, view: View, rows: dict[str, Rows], scale: float, stra
         seen.branches = _branches(keeper) if wanted != CLASSICAL else (0, 0)
         seen.changed = sum(r.changed for r in rows.values())
         watch = place.watch(keeper)
-        for number in range(rounds + 2):
+        for number in range(rounds + 1 + place.counts_apart):
             for table, found in rows.items():
                 moved = (found.come, found.go) if number % 2 == 0 else (found.go, found.come)
                 place.change(keeper, table, key_of(view.benchmark, table), *moved)
@@ -266,7 +268,6 @@ def _measure(place: Place, view: View, rows: dict[str, Rows], scale: float, stra
             if number > rounds:
                 with watch.counting():
                     keeper.refresh(VIEW)
-                seen.rows_read = watch.rows()
                 continue
             reports: list[viewkeep.RefreshReport] = []
             refreshed = seconds(lambda reports=reports: reports.append(keeper.refresh(VIEW)))
@@ -277,6 +278,7 @@ def _measure(place: Place, view: View, rows: dict[str, Rows], scale: float, stra
                 seen.refresh.append(refreshed)
                 if strategy == CLASSICAL:
                     seen.recompute.append(place.recompute(keeper, view))
+        seen.rows_read = watch.rows()
         place.check(keeper, view)
     return seen
 
@@ -288,7 +290,8 @@ def _branches(keeper: viewkeep.Keeper) -> tuple[int, int]:
 
 
 def _expect(report: viewkeep.RefreshReport, wanted: str) -> None:
-    if report.strategy != wanted or report.dropped:
+    allowed = {wanted, "foreign-key"} if wanted == MATERIALIZED else {wanted}  # some graphs have no parts
+    if report.strategy not in allowed or report.dropped:
         raise BenchmarkError(f"the refresh was {report.strategy!r}, not {wanted!r}: {report.reason}")
 
 

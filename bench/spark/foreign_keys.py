@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -45,6 +44,7 @@ def foreign_keys(quick: bool = False) -> Result:
 
 class Lake(Place):
     name = "spark-foreign-keys"
+    counts_apart = False
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -139,10 +139,6 @@ class Jobs(Watch):
 
     def guard(self) -> float:
         return self._guard
-
-    @contextmanager
-    def counting(self) -> Iterator[None]:
-        yield
 
     def rows(self) -> int:
         return self._keeper.history(VIEW)[-1].rows_read
