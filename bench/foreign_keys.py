@@ -7,6 +7,7 @@ relied on, the statement that computes the change, and for `foreign-key-material
 from __future__ import annotations
 
 import json
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -204,7 +205,11 @@ def scales(store_sales: float, **others: float) -> dict[str, float]:
 def compare(place: Place, scales: Mapping[str, float], rounds: int, quick: bool) -> Result:
     views = [STARS[2], SNOWFLAKE, CHAIN] if quick else VIEWS
     share = 0.02 if quick else SHARE  # of a few rows a thousandth is none
-    found = {view.name: measure(place, view, _scale(view, scales), share, rounds) for view in views}
+    found = {}
+    for view in views:
+        found[view.name] = seen = measure(place, view, _scale(view, scales), share, rounds)
+        times = ", ".join(f"{s} {median(t.delta):.3f} of {median(t.refresh):.3f} s" for s, t in seen.items())
+        print(f"{view.name}: {times}", file=sys.stderr, flush=True)
     shares = [(0.02,)] if quick else [SHARES]
     by_share = Table(
         "by share of the rows that point nowhere",
