@@ -95,7 +95,7 @@ OPERATORS = (
 
 
 def operators(quick: bool = False) -> Result:
-    rows, groups, batches = (8_000, 800, 1) if quick else (8_000_000, 400_000, 3)
+    rows, groups, batches = (8_000, 800, 1) if quick else (8_000_000, 400_000, 5)
     table = Table(
         f"f ({rows:,} rows), g ({rows // 4:,}), d ({groups:,}); 0.1 % of each changes, median of {batches}",
         (
