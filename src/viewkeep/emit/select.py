@@ -331,8 +331,7 @@ class _Emitter:
         elif self.dialect == "postgres":
             counter = series  # gives a row a number by itself
         wide = _select([*(column(f.id) for f in node.fields), _as(counter, "_vk_copy")], source)
-        # Where nobody asks for a column, how many rows there are still counts.
-        return _columns(node, wide.subquery("copies", copy=False)) if node.fields else wide
+        return _columns(node, wide.subquery("copies", copy=False))
 
     def _top_k(self, node: TopK) -> exp.Query:
         query = _columns(node, self.emit(node.input))
@@ -347,7 +346,8 @@ class _Emitter:
 
 # Trees are put together here without sqlglot's builders, which copy at every step.
 def _select(columns: list[exp.Expr], source: str | exp.Expr | None = None) -> exp.Select:
-    query = exp.Select(expressions=columns)
+    # Where nobody asks for a column, how many rows there are still counts.
+    query = exp.Select(expressions=columns or [_as(exp.Literal.number(1), "_vk_row")])
     if source is not None:
         query.set("from_", exp.From(this=_named(source) if isinstance(source, str) else source))
     return query
