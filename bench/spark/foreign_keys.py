@@ -37,9 +37,8 @@ _ASK = Maintenance._violated
 
 
 def foreign_keys(quick: bool = False) -> Result:
-    scales = QUICK if quick else SCALES
     with TemporaryDirectory(prefix="viewkeep-bench-") as folder:
-        return compare(Lake(folder), scales, 1 if quick else 3, quick)
+        return compare(Lake(folder), QUICK if quick else SCALES, 1 if quick else 3, quick)
 
 
 class Lake(Place):

@@ -166,10 +166,10 @@ class Writing:
         """The touched files written again without Spark; None where it has to do it."""
         snapshot = attempt.snapshot
         wanted = arrow_schema(snapshot.schema)
-        if staged.known is None or snapshot.partitioned_by or not all(is_simple(f.type) for f in wanted):
+        if staged.known is None or not small_enough(touched) or snapshot.partitioned_by:
             return None
         rewriting = Rewriting(self.db.local, snapshot.location, wanted, touched)
-        if not rewriting.alike or not small_enough(touched):
+        if not rewriting.alike or not all(is_simple(f.type) for f in wanted):
             return None
         try:
             return attempt.keep(rewriting.files(merge_rows(layout), staged.known))
