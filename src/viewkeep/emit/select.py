@@ -25,6 +25,7 @@ from viewkeep.emit.spark_aggregates import spell_aggregates
 from viewkeep.emit.spark_variance import spell_variances
 from viewkeep.errors import PlanError
 from viewkeep.plan.clock import predicate_of, reads_clock
+from viewkeep.plan.conditions import equalities_of
 from viewkeep.plan.nodes import (
     Aggregate,
     Filter,
@@ -44,7 +45,7 @@ from viewkeep.plan.nodes import (
     inputs_of,
     scans,
 )
-from viewkeep.plan.scalars import Scalar, column
+from viewkeep.plan.scalars import NARROW_TYPES, Scalar, column
 from viewkeep.strategy import names
 
 
@@ -74,6 +75,7 @@ def identifier(name: str) -> exp.Identifier:
 MANY_PARTS = 300
 DEEPEST = 12
 """Queries inside queries; what reads and writes SQL recurses a few dozen times for each."""
+_WHOLE = NARROW_TYPES | {"BIGINT", "UBIGINT"}
 _Part = tuple[str, exp.Query, bool | None]
 """A CTE: its name, its query, whether its rows are kept."""
 
@@ -153,14 +155,19 @@ class _Emitter:
         self.uses: Counter[int] = Counter()
         self.small: dict[int, bool] = {}
         self.numbers = itertools.count(1)
-        self._count_uses(plan, set())
+        self.matched: set[str] = set()
+        """Columns of which a join wants equal ones."""
+        self._look_at(plan, set())
 
-    def _count_uses(self, node: Node, seen: set[int]) -> None:
+    def _look_at(self, node: Node, seen: set[int]) -> None:
         self.uses[id(node)] += 1
         if id(node) not in seen:
             seen.add(id(node))
+            if isinstance(node, Join):
+                pairs = [(e.left, e.right) for e in equalities_of(node) if not e.null_safe]
+                self.matched |= {side.name for pair in pairs for side in pair if isinstance(side, exp.Column)}
             for child in inputs_of(node):
-                self._count_uses(child, seen)
+                self._look_at(child, seen)
 
     def emit(self, node: Node) -> str:
         """The CTE that holds a node's rows."""
@@ -239,15 +246,13 @@ class _Emitter:
         source = names.delta(node.table) if node.state is State.DELTA else node.table
         if node.state is State.OLD:
             raise PlanError(f"scan of {node.table} [old] must be lowered before it is emitted")
-        columns = [_as(column(n), f.id) for f, n in node.columns]
+        blurred = set[str]()
+        if self.dialect == "duckdb" and node.state is State.DELTA:
+            blurred = self.matched
+        columns = [_as(unbounded(column(n), f.type) if f.id in blurred else column(n), f.id) for f, n in node.columns]
         if node.weight:
-            weight: exp.Expr = column(names.WEIGHT)
-            if self.dialect == "duckdb":
-                # DuckDB 2.0 may hold a join for empty that is not: where a side of an outer join, or what an aggregate
-                # without groups counts, is empty by its statistics. Then it takes a sum of weights for 0, and
-                # `<> 0` for false. Of XOR it knows no bounds.
-                weight = exp.BitwiseXor(this=weight, expression=exp.Literal.number(0))
-            columns.append(_as(weight, node.weight.id))
+            weight = column(names.WEIGHT)
+            columns.append(_as(unbounded(weight) if self.dialect == "duckdb" else weight, node.weight.id))
         return _select(columns, table(source))
 
     def _join(self, node: Join) -> exp.Query:
@@ -342,6 +347,16 @@ class _Emitter:
         if node.offset:
             query.set("offset", exp.Offset(expression=exp.Literal.number(node.offset)))
         return query
+
+
+def unbounded(value: exp.Expr, kind: str = "INTEGER") -> exp.Expr:
+    """The same value; if it is a whole number, DuckDB does not know the smallest and the largest.
+
+    Of a weight it had better not: DuckDB 2.0 may hold a join for empty that is not, where a side of an outer join, or
+    what an aggregate without groups counts, is empty by its statistics. Then it takes a sum of weights for 0, and
+    `<> 0` for false. Of a key that few rows are looked up by: every row of the other table would be compared with both
+    bounds, and then with the keys, which leave out all that the bounds do."""
+    return exp.BitwiseXor(this=value, expression=exp.Literal.number(0)) if kind in _WHOLE else value
 
 
 # Trees are put together here without sqlglot's builders, which copy at every step.

@@ -9,7 +9,7 @@ from typing import assert_never
 from sqlglot import exp
 
 from viewkeep.catalog import TableName
-from viewkeep.emit.select import Sizes, by_name, identifier, select, table, user_query
+from viewkeep.emit.select import Sizes, by_name, identifier, select, table, unbounded, user_query
 from viewkeep.plan.nodes import Node
 from viewkeep.plan.scalars import null_safe_equal
 from viewkeep.strategy import names, ranks
@@ -266,8 +266,9 @@ def take_out(step: TakeOut, dialect: str) -> list[exp.Expr]:
 
 def _search(step: TakeOut, tree: exp.Expr, dialect: str) -> Search:
     gone, by = query_sql(step.source, step.asked, dialect).subquery("gone"), {}
+    types = {name: f.type for name, f in zip(step.asked, step.source.fields, strict=True)}
     for name in step.match if step.unique else ():
-        values = exp.select(_of("gone", name)).from_(gone).subquery()
+        values = exp.select(unbounded(_of("gone", name), types[name])).from_(gone).subquery()
         narrowed = tree.copy()
         narrowed.set("expression", narrowed.expression.where(exp.In(this=_of("stored", name), query=values)))
         by[name] = narrowed.sql(dialect=dialect, pretty=True, copy=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from viewkeep.incremental.delta import delta
+from viewkeep.incremental.netting import net_units
 from viewkeep.incremental.weighted import Context, Weighted, keep, to_units
 from viewkeep.plan.nodes import Project, Scan, State, count_uses
 from viewkeep.strategy.layout import BagLayout
@@ -28,7 +29,7 @@ def refresh_bag(layout: BagLayout, context: Context, append_only: bool) -> Progr
         deltas = count_uses(change.node, lambda n: isinstance(n, Scan) and n.state is State.DELTA)
         rows = change if deltas == 1 else to_units(change, context.fresh)
         return Program((append_rows(layout, Project(rows.node, keep(layout.stored)), "all rows are new"),))
-    return Program(apply_rows(layout, to_units(change, context.fresh)))
+    return Program(apply_rows(layout, net_units(change, layout.key_ids, context.fresh)))
 
 
 def apply_rows(layout: BagLayout, change: Weighted) -> tuple[Step, ...]:

@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from viewkeep.catalog import TableName
 from viewkeep.incremental.delta import delta
+from viewkeep.incremental.netting import net_units
 from viewkeep.incremental.weighted import Context, Weighted, add, consolidate, keep, negate, to_units
 from viewkeep.plan.nodes import (
     Aggregate,
@@ -134,7 +135,7 @@ def _append(layout: BagLayout, change: Weighted, context: Context) -> Rewrite:
 
 
 def _replace_rows(layout: BagLayout, change: Weighted, context: Context) -> Rewrite:
-    units, fresh = to_units(change, context.fresh), context.fresh
+    units, fresh = net_units(change, layout.key_ids, context.fresh), context.fresh
     weight = Field(names.WEIGHT, "INTEGER")
     staged = Project(units.node, (Named(weight, units.weight_scalar), *keep(layout.stored)))
     return Rewrite(

@@ -82,6 +82,12 @@ class BagLayout(Layout):
         """The columns by which a row is found that has changed."""
         return self.key or self.columns
 
+    @property
+    def key_ids(self) -> tuple[str, ...]:
+        """The key's columns in plans; none where there is no key."""
+        by_name = dict(zip(self.columns, self.stored, strict=True))
+        return tuple(by_name[c].id for c in self.key or ())
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupLayout(Layout):
