@@ -6,16 +6,19 @@ go while facts still point at them, keys come twice, go and come again, change w
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import viewkeep
 from support import Engine
 from viewkeep.catalog import Catalog, Column, ForeignKey, Key, Table, TableName, Trust
+from viewkeep.engine.table_format import NewFile
 from viewkeep.incremental.foreign_keys import Component, components, edges_of
 from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.nodes import Field, Scan
@@ -247,6 +250,31 @@ def test_the_driver_and_spark_have_the_same_doubts(spark: Engine, monkeypatch: p
     few = {name: VIEWS[name] for name in ("snowflake", "twice_the_same", "two_facts")}
     follow(viewkeep.connect(spark.url()), 3, few, 5)
     assert min(asked["doubts"], asked["none"]) > 0, asked
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_the_driver_and_spark_compute_the_same_change(spark: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, in_driver = Counter[str](), Maintenance._from_driver
+
+    def both(self: Maintenance, *folder: str) -> list[NewFile] | None:
+        written = in_driver(self, *folder)
+        if written is not None:
+            text = self.program.change or self.program.rows
+            assert text is not None
+            found = self.spark.collect(self._query(text))
+            files = [os.path.join(self.stored.snapshot.location, f.path) for f in written]
+            change = pa.concat_tables(
+                [found.schema.empty_table(), *map(pq.read_table, files)], promote_options="permissive"
+            )
+            assert bag(change.select(found.column_names)) == bag(found)
+            seen["change" if folder else "rows"] += bool(found.num_rows)
+        return written
+
+    monkeypatch.setattr(Maintenance, "_from_driver", both)
+    few = {name: VIEWS[name] for name in ("star", "snowflake", "twice_the_same")}
+    follow(viewkeep.connect(spark.url()), 3, few, 7)
+    assert seen["change"] > 3, seen
 
 
 @pytest.mark.spark

@@ -227,7 +227,8 @@ def test_an_unchanged_view_starts_no_job(keeper: viewkeep.Keeper) -> None:
 
 def test_the_jobs_of_a_small_refresh_are_few_and_counted(keeper: viewkeep.Keeper) -> None:
     views = {
-        "rows": ("SELECT g, x FROM t WHERE x > 10", 2),
+        "rows": ("SELECT g, x FROM t WHERE x > 10", 0),  # nothing is computed: the driver looks into the files
+        "shifted": ("SELECT g, x + 1 AS y FROM t WHERE x > 10", 2),
         "sums": (TOTAL, 1),
         "lows": ("SELECT g, MIN(x) AS lo, MAX(x) AS hi FROM t GROUP BY g", 3),
         "joined": ("SELECT a.g, COUNT(*) AS n FROM t a JOIN t b ON a.g = b.g AND a.x = b.x GROUP BY a.g", 3),
@@ -241,7 +242,7 @@ def test_the_jobs_of_a_small_refresh_are_few_and_counted(keeper: viewkeep.Keeper
             counted = jobs_of(lambda name=name, into=reports: into.append(keeper.refresh(name)))
             assert reports[0].strategy == "classical"
             # A shuffle may be a job of its own (adaptive execution), a broadcast is one.
-            assert 0 < reports[0].jobs <= most * 4, f"{name}: {reports[0]}"
+            assert min(1, most) <= reports[0].jobs <= most * 4, f"{name}: {reports[0]}"
             assert reports[0].jobs == counted, name
             assert_view_equals_query(keeper, name, query, change)
 

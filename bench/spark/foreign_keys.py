@@ -32,7 +32,7 @@ _FILE_ROWS = 1_000_000
 SCALES = scales(5.0, tpcds=1.0, tpch=1.0)
 """Facts of 14 million rows. With fewer, what a Spark job costs before it reads a row hides what it reads; the other
 views would take hours."""
-_ASK = Maintenance._violated
+_ASK, _COMPUTE = Maintenance._violated, Maintenance._from_driver
 """Whether keys can be relied on, asked in the driver or in Spark."""
 
 
@@ -102,7 +102,8 @@ class Jobs(Watch):
         engine: Any = keeper.engine
         for name in ("collect", "write", "write_few"):
             setattr(engine, name, self._timed(getattr(engine, name)))
-        Maintenance._violated = self._asked  # type: ignore[method-assign]
+        Maintenance._violated = self._around(_ASK, "_guard")  # type: ignore[method-assign]
+        Maintenance._from_driver = self._around(_COMPUTE, "_change")  # type: ignore[method-assign]
 
     def _timed(self, run: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*given: Any) -> Any:
@@ -118,15 +119,14 @@ class Jobs(Watch):
 
         return wrapped
 
-    @property
-    def _asked(self) -> Callable[..., Any]:
-        def wrapped(maintenance: Maintenance, *given: Any) -> Any:
+    def _around(self, run: Callable[..., Any], spent: str) -> Callable[..., Any]:
+        def wrapped(*given: Any) -> Any:
             self._inside, begun = True, time.perf_counter()
             try:
-                return _ASK(maintenance, *given)
+                return run(*given)
             finally:
                 self._inside = False
-                self._guard += time.perf_counter() - begun
+                setattr(self, spent, getattr(self, spent) + time.perf_counter() - begun)
 
         return wrapped
 

@@ -26,6 +26,7 @@ TESTS = (
     "test_foreign_keys.py",
     "test_time_filter.py",
     "test_declared_keys.py",
+    "test_netting.py",
     "test_operators.py",
 )
 
@@ -97,6 +98,15 @@ MUTATIONS = (
         "joined_once.py",
         "not p.others and not context.touches(relations[p.root])",
         "not p.others",
+    ),
+    Mutation(
+        "a netted change that only adds",
+        "netting.py",
+        "units.weight_scalar if f.id == weight else",
+        'exp.Literal.number("1") if f.id == weight else',
+    ),
+    Mutation(
+        "a change netted below the wrong side", "netting.py", "replace(node, right=right)", "replace(node, left=right)"
     ),
     Mutation(
         "old state: changes added",

@@ -8,21 +8,20 @@ A relation is not a table: what stands behind its name is chosen for each refres
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
 from viewkeep.catalog import TableName
+from viewkeep.emit.alike import compares_alike, means_the_same
 from viewkeep.emit.guard import guard_query
 from viewkeep.emit.select import Sizes, user_query
 from viewkeep.emit.statements import parameters_of, query_sql
 from viewkeep.incremental.foreign_keys import Doubts
 from viewkeep.incremental.weighted import Edge
-from viewkeep.plan.conditions import equates_columns
 from viewkeep.plan.nodes import Fresh, Join, Node, Query, State, scans, walk
 from viewkeep.plan.rewrite import prune
-from viewkeep.plan.scalars import columns_of, conjuncts
 from viewkeep.strategy import names
 from viewkeep.strategy.fetched import FETCHED
 from viewkeep.strategy.files import (
@@ -42,7 +41,6 @@ from viewkeep.strategy.shape import Shape
 DIALECT = "spark"
 IN_DRIVER = "duckdb"
 """What the driver runs over a few rows by itself."""
-_INTEGERS = frozenset({"TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT"})
 _STATES = {State.NEW: "new", State.OLD: "old", State.DELTA: "delta"}
 
 
@@ -70,7 +68,7 @@ class Text:
     parameters: frozenset[str] = frozenset()
     """Times that it is told."""
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Which columns it reads of each relation, where that was asked for."""
+    """Which columns it reads of each relation."""
 
     def values(self, times: Mapping[str, datetime]) -> dict[str, datetime]:
         return {name: times[name] for name in self.parameters}
@@ -130,10 +128,11 @@ class Fetched:
     merge: Merge
 
 
-def _compares_alike(join: Join) -> bool:
-    """Whether all it does is compare columns of one type: no engine converts a value, each in its own way."""
-    types = {f.id: "INTEGER" if f.type in _INTEGERS else f.type for f in (*join.left.fields, *join.right.fields)}
-    return all(equates_columns(p) and len({types[i] for i in columns_of(p)}) == 1 for p in conjuncts(join.condition))
+def _columns_read(plans: Sequence[Node]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, dict[str, None]] = {}
+    for scan in (s for plan in plans for s in scans(plan)):
+        found.setdefault(scan.table.name, {}).update(dict.fromkeys(name for _, name in scan.columns))
+    return {name: tuple(columns) for name, columns in found.items()}
 
 
 def merge_rows(layout: BagLayout) -> Merge:
@@ -158,6 +157,7 @@ class Programs:
         self.compiled, self.prefix, self.pretty = compiled, prefix, pretty
         self._programs: dict[tuple[Shape, Extent], Program] = {}
         self._fetched: dict[tuple[Shape, Extent], Fetched | None] = {}
+        self._in_driver: dict[Shape, Text | None] = {}
         self._guards: dict[tuple[tuple[Edge, ...], Shape, str], Text | None] = {}
 
     def refresh(self, shape: Shape, extent: Extent = UNKNOWN) -> Program:
@@ -190,6 +190,17 @@ class Programs:
             return None
         return Fetched(plan.in_driver, rows, change, merge)
 
+    def in_driver(self, shape: Shape) -> Text | None:
+        """The change of a view of rows, or the rows that come where none goes, for the driver; None where something of
+        the user's must be computed for it."""
+        if shape not in self._in_driver:
+            plan = self.refresh(shape).plan
+            wanted, columns = (plan.rows, self._columns(plan)) if plan.change is None else (plan.change, plan.columns)
+            alike = isinstance(self.compiled.layout, BagLayout) and wanted is not None and means_the_same(wanted)
+            text = self._text(wanted, columns, IN_DRIVER) if alike else None
+            self._in_driver[shape] = None if text is None or text.parameters else text
+        return self._in_driver[shape]
+
     def _columns(self, plan: Rewrite) -> tuple[str, ...]:
         stored = self.compiled.layout.columns
         return (*stored, WAS, MOVED) if plan.counted else stored
@@ -202,24 +213,22 @@ class Programs:
         """The same for the driver; None where something of the user's must be computed for it."""
         doubts = [self.compiled.doubts(edge, shape) for edge in edges]
         joins = [n for d in doubts if d is not None for n in walk(d.plan) if isinstance(n, Join)]
-        return self._guard(edges, shape, IN_DRIVER) if all(map(_compares_alike, joins)) else None
+        return self._guard(edges, shape, IN_DRIVER) if all(map(compares_alike, joins)) else None
 
     def _guard(self, edges: tuple[Edge, ...], shape: Shape, dialect: str) -> Text | None:
         if (edges, shape, dialect) not in self._guards:
             relations: dict[str, Relation] = {}
-            columns: dict[str, dict[str, None]] = {}
-            namer = self._namer(relations)
+            namer, plans = self._namer(relations), list[Node]()
 
             def bind(plan: Node) -> Node:
-                bound = bind_scans(prune(plan), frozenset(), namer)
-                for scan in scans(bound):
-                    columns.setdefault(scan.table.name, {}).update(dict.fromkeys(name for _, name in scan.columns))
-                return bound
+                plans.append(bind_scans(prune(plan), frozenset(), namer))
+                return plans[-1]
 
             query = guard_query([self.compiled.doubts(edge, shape) for edge in edges], dialect, bind)
             sql = None if query is None else query.sql(dialect=dialect, pretty=self.pretty)
-            read = {name: tuple(found) for name, found in columns.items()}
-            self._guards[edges, shape, dialect] = None if sql is None else Text(sql, relations, columns=read)
+            self._guards[edges, shape, dialect] = (
+                None if sql is None else Text(sql, relations, columns=_columns_read(plans))
+            )
         return self._guards[edges, shape, dialect]
 
     def _merge(self, plan: Rewrite, columns: tuple[str, ...]) -> Merge | None:
@@ -253,7 +262,8 @@ class Programs:
         bound = bind_scans(plan, frozenset({CHANGE}), self._namer(relations))
         sizes = None if extent is None else extent.sizes(relations)
         query = query_sql(bound, columns, dialect, sizes)
-        return Text(query.sql(dialect=dialect, pretty=self.pretty), relations, parameters_of(query))
+        sql = query.sql(dialect=dialect, pretty=self.pretty)
+        return Text(sql, relations, parameters_of(query), _columns_read([bound]))
 
     def _namer(self, relations: dict[str, Relation]) -> Callable[[Relation], TableName]:
         def name(relation: Relation) -> TableName:

@@ -1,7 +1,7 @@
 """A few columns of a table's files, or of its changes, in the driver.
 
-A question about keys reads one column of a table. For some millions of rows the driver has an answer before a Spark
-job would have started.
+A question about keys reads one column of a table, and a change of a star reads dimensions, which are small. For some
+millions of rows the driver has an answer before a Spark job would have started.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from viewkeep.strategy import names
 from viewkeep.strategy.pruning import Relation
 
 MOST_READ = 20_000_000
-"""Rows of which columns are read in the driver, of all relations of a query together."""
+"""Rows of which a column is read in the driver, of all relations of a query together."""
 Prune = Callable[[Relation], tuple[Snapshot, tuple[DataFile, ...]]]
 
 
@@ -36,17 +36,18 @@ class Columns:
         self.read: list[DataFile] = []
         """Files that were looked into."""
 
-    def of(self, text: Text) -> dict[str, pa.Table] | None:
+    def of(self, text: Text, most: int | None = None) -> dict[str, pa.Table] | None:
         """All that a query reads, by the names that it has for it; None where that is too much for the driver, or
-        cannot be had from files alone. Raises where a file is not as it should be."""
-        found, rows = {}, 0
+        cannot be had from files alone. `most`: rows, if fewer than for one column. Raises where a file is not as it
+        should be."""
+        found, rows, most = {}, 0, min(MOST_READ, most or MOST_READ)
         for name, relation in text.relations.items():
             parts = self._parts(relation)
             if parts is None:
                 return None
             snapshot, weighted = parts
             rows += sum(f.rows for files, _ in weighted for f in files)
-            if rows > MOST_READ or not self._readable(snapshot, text.columns[name]):
+            if rows > most or not self._readable(snapshot, text.columns[name]):
                 return None
             found[name] = (relation.state is State.DELTA, snapshot, weighted, text.columns[name])
         self.read += [f for _, _, weighted, _ in found.values() for files, _ in weighted for f in files]

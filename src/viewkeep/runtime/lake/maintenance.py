@@ -23,7 +23,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Observation
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
 
 from viewkeep.catalog import TableName
 from viewkeep.emit.files import Extent, Merge, Text
@@ -57,6 +56,8 @@ SMALL = 1_000_000
 """Stored rows up to which a view of sums is simply written anew when something in it changes."""
 SUMS_IN_DRIVER = 4_000_000
 """Stored groups up to which sums are added up there."""
+MOST_COMPUTED = 4_000_000
+"""Rows that the driver reads to compute what changes."""
 BROADCAST = 300_000
 """Rows that are sent to every task, where a delta is joined with a large table."""
 FETCHED_ROWS = 50_000
@@ -140,13 +141,15 @@ class Maintenance:
 
     def _asked_in_driver(self, edges: tuple[Edge, ...], shape: Shape) -> pa.Table | None:
         """The answer without Spark, where columns of few enough rows are all that is asked for."""
-        if (guard := self.programs.guard_in_driver(edges, shape)) is None:
-            return None
+        guard = self.programs.guard_in_driver(edges, shape)
+        return None if guard is None else self._answered_in_driver(guard)
+
+    def _answered_in_driver(self, text: Text, most: int | None = None) -> pa.Table | None:
         columns = Columns(self.sources, self.changed, lambda relation: self._pruned(relation)[:2])
         try:
-            if (known := columns.of(guard)) is None:
+            if (known := columns.of(text, most)) is None:
                 return None
-            found = self.local.query(guard.sql, known)
+            found = self.local.query(text.sql, known)
         except (EngineError, pa.ArrowInvalid, OSError):  # a file that is not what the log says: Spark knows better
             return None
         self.reading.add(columns.read)
@@ -190,27 +193,30 @@ class Maintenance:
         if self.program.change is None:
             if self.program.rows is None:
                 return Outcome()
-            added = write_rows(self.spark, self.stored.snapshot, self._query(self.program.rows), self._little())
+            added = self._from_driver()
+            if added is None:
+                added = write_rows(self.spark, self.stored.snapshot, self._query(self.program.rows), self._little())
             return Outcome(added, inserted=sum(f.rows for f in added))
+        if (written := self._from_driver(CHANGES_FOLDER)) is not None:
+            return self._in_two_steps(written)
         if (found := self._fetched()) is not None:
             return found
         if self.plan.counted and self.stored.snapshot.rows <= SMALL and not self._small(self.stored.snapshot.files):
             return self._add_up(self._query(self.program.change), self.stored.snapshot.files)
-        return self._in_two_steps()
-
-    def _in_two_steps(self) -> Outcome:
-        assert self.program.change is not None
-        before = self.stored.snapshot
         computed = self._query(self.program.change)
         write = self.spark.write_few if self._little() else self.spark.write
-        written = write(computed, before.location, CHANGES_FOLDER)
+        return self._in_two_steps(write(computed, self.stored.snapshot.location, CHANGES_FOLDER), computed)
+
+    def _in_two_steps(self, written: Sequence[NewFile], computed: DataFrame | None = None) -> Outcome:
+        """The change has been written; `computed`: by which query."""
         if not written:
             return Outcome()
+        before = self.stored.snapshot
         self.staged = Staged.of(before.location, written)
         try:
             touched = self._touched(self.staged, self.plan)
             outcome = self._in_driver(self.staged, touched, self.plan, self.program.merge)
-            outcome = outcome or self._in_spark(self.staged, touched, computed.schema)
+            outcome = outcome or self._in_spark(self.staged, touched, computed)
         except BaseException:
             self.staged.discard()
             raise
@@ -218,8 +224,10 @@ class Maintenance:
             self.staged.discard()
         return outcome
 
-    def _in_spark(self, staged: Staged, touched: tuple[DataFile, ...], schema: StructType) -> Outcome:
-        change = self.spark.files(staged.files, schema)
+    def _in_spark(self, staged: Staged, touched: tuple[DataFile, ...], computed: DataFrame | None) -> Outcome:
+        assert self.program.change is not None
+        computed = self._query(self.program.change) if computed is None else computed
+        change = self.spark.files(staged.files, computed.schema)
         return self._add_up(change, touched) if self.plan.counted else self._replace(staged, change, touched)
 
     # ------------------------------------------------------------------ in the driver
@@ -232,6 +240,25 @@ class Maintenance:
             and sum(c.inserted + c.deleted for c in self.changed.values()) <= MOST_ROWS
             and all(is_simple(f.type) for f in arrow_schema(self.stored.snapshot.schema))
         )
+
+    def _from_driver(self, *folder: str) -> list[NewFile] | None:
+        """What the program starts with, computed and written without Spark, where few rows are read and only matched
+        and passed on; None where that is not possible."""
+        if (text := self.programs.in_driver(self.shape)) is None:
+            return None
+        if (rows := self._answered_in_driver(text, MOST_COMPUTED)) is None:
+            return None
+        if not rows.num_rows:
+            return []
+        before = self.stored.snapshot
+        wanted = arrow_schema(before.schema)
+        if self.program.change is not None:
+            wanted = pa.schema([(names.WEIGHT, pa.int32()), *wanted])
+        try:
+            rows = rows.select(wanted.names).cast(wanted)
+        except pa.ArrowInvalid:  # a value that does not fit: Spark says so better
+            return None
+        return list(self.spark.write_arrow(rows, before.location, *folder))
 
     def _fetched(self) -> Outcome | None:
         """The rows of a small change fetched, and all else done without Spark; None where that is not possible."""
