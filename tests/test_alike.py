@@ -31,6 +31,7 @@ COMPUTED = (
     "SELECT id FROM f WHERE price > 1",
     "SELECT id FROM f WHERE name = 'a'",
     "SELECT id FROM f WHERE k + 1 = 3",
+    "SELECT id FROM f WHERE 'a' = 'a '",
     "SELECT f.id FROM f JOIN d ON f.k < d.k",
     "SELECT f.id FROM f JOIN d ON f.name = d.k",
     "SELECT f.id FROM f JOIN d ON f.k = d.k + 1",

@@ -45,13 +45,13 @@ def _of(node: Node, below: list[frozenset[str]]) -> frozenset[str] | None:
             return _passed([(o.field.id, o.scalar) for o in node.outputs], below[0])
         case Filter():
             types = {f.id: f.type for f in node.fields}
-            alike = all(columns_of(p) <= below[0] or _compares_integers(p, types) for p in conjuncts(node.predicate))
-            return below[0] if alike else None
+            alike = (_of_weights(p, below[0]) or _compares_integers(p, types) for p in conjuncts(node.predicate))
+            return below[0] if all(alike) else None
         case Join():
             return below[0] | below[-1] if compares_alike(node) else None
         case Aggregate():
             keys = all(isinstance(k.scalar, exp.Column) for k in node.keys)
-            counts = all(columns_of(c.scalar) and columns_of(c.scalar) <= below[0] for c in node.calls)
+            counts = all(_of_weights(c.scalar, below[0]) for c in node.calls)
             return (
                 _passed([(o.field.id, o.scalar) for o in (*node.keys, *node.calls)], below[0])
                 if keys and counts
@@ -72,10 +72,15 @@ def _of(node: Node, below: list[frozenset[str]]) -> frozenset[str] | None:
 def _passed(outputs: list[tuple[str, Scalar]], counts: frozenset[str]) -> frozenset[str] | None:
     """Those of a list of outputs that are made of weights alone, or of nothing; others must be passed as they are."""
     made = [(id_, s) for id_, s in outputs if not isinstance(s, exp.Column)]
-    if not all(_is_whole_number(s) or (columns_of(s) and columns_of(s) <= counts) for _, s in made):
+    if not all(_is_whole_number(s) or _of_weights(s, counts) for _, s in made):
         return None
     passed = {id_ for id_, s in outputs if isinstance(s, exp.Column) and s.name in counts}
     return frozenset(passed | {id_ for id_, _ in made})
+
+
+def _of_weights(scalar: Scalar, counts: frozenset[str]) -> bool:
+    used = columns_of(scalar)
+    return bool(used) and used <= counts
 
 
 def _compares_integers(predicate: Scalar, types: dict[str, str]) -> bool:
