@@ -192,7 +192,8 @@ def _scanned(operator: dict[str, Any]) -> int:
 
 # ---------------------------------------------------------------------- measuring
 def foreign_keys(quick: bool = False) -> Result:
-    # The chain's rows are wide: at TPC-H scale 10 they would not fit into memory.
+    # The chain's rows are wide: at TPC-H scale 10 they would not fit into memory. Nine rounds: in some of them DuckDB
+    # writes a checkpoint, which takes longer than the refresh.
     return compare(DuckDB(), QUICK if quick else scales(10.0, tpcds=10.0, tpch=1.0), 1 if quick else 9, quick)
 
 

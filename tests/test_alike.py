@@ -33,6 +33,7 @@ COMPUTED = (
     "SELECT id FROM f WHERE k + 1 = 3",
     "SELECT id FROM f WHERE 'a' = 'a '",
     "SELECT f.id FROM f JOIN d ON f.k < d.k",
+    "SELECT f.id, d.k FROM f CROSS JOIN d",
     "SELECT f.id FROM f JOIN d ON f.name = d.k",
     "SELECT f.id FROM f JOIN d ON f.k = d.k + 1",
     "SELECT k, SUM(price) AS total FROM f GROUP BY k",

@@ -97,3 +97,9 @@ def test_a_sum_that_does_not_fit_is_an_error_and_nothing_stays_behind() -> None:
         local.query("SELECT CAST(SUM(a) AS BIGINT) FROM r", {"r": rows})
     with pytest.raises(EngineError, match="r does not exist"):
         local.query("SELECT * FROM r", {})
+
+
+def test_of_an_answer_that_is_too_large_some_rows_are_enough_to_know() -> None:
+    rows = {"t": pa.table({"x": [1, 2, 3]})}
+    assert Local().query("SELECT x FROM t", rows, 1).num_rows == 2
+    assert Local().query("SELECT x FROM t", rows, 3).num_rows == 3

@@ -33,7 +33,7 @@ SCALES = scales(5.0, tpcds=1.0, tpch=1.0)
 """Facts of 14 million rows. With fewer, what a Spark job costs before it reads a row hides what it reads; the other
 views would take hours."""
 _ASK, _COMPUTE = Maintenance._violated, Maintenance._from_driver
-"""Whether keys can be relied on, asked in the driver or in Spark."""
+"""Whether keys can be relied on, asked in the driver or in Spark; and what the driver computes of a change."""
 
 
 def foreign_keys(quick: bool = False) -> Result:

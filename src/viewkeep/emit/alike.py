@@ -48,7 +48,8 @@ def _of(node: Node, below: list[frozenset[str]]) -> frozenset[str] | None:
             alike = (_of_weights(p, below[0]) or _compares_integers(p, types) for p in conjuncts(node.predicate))
             return below[0] if all(alike) else None
         case Join():
-            return below[0] | below[-1] if compares_alike(node) else None
+            # A product of small tables may be large.
+            return below[0] | below[-1] if node.condition is not None and compares_alike(node) else None
         case Aggregate():
             keys = all(isinstance(k.scalar, exp.Column) for k in node.keys)
             counts = all(_of_weights(c.scalar, below[0]) for c in node.calls)

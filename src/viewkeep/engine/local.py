@@ -29,9 +29,11 @@ class Local:
     def __init__(self) -> None:
         self._connection: duckdb.DuckDBPyConnection | None = None
 
-    def query(self, text: str, relations: Mapping[str, pa.Table | Files]) -> pa.Table:
+    def query(self, text: str, relations: Mapping[str, pa.Table | Files], most: int | None = None) -> pa.Table:
+        """The answer, or some rows of it if there are more than `most`: one more than that."""
         with self._knowing(relations) as session:
-            return session.sql(text).to_arrow_table()
+            rows = session.sql(text)
+            return (rows if most is None else rows.limit(most + 1)).to_arrow_table()
 
     def write(self, text: str, relations: Mapping[str, pa.Table | Files], path: str) -> None:
         """The answer as a Parquet file. Nothing of it is ever in memory as a whole."""

@@ -7,7 +7,7 @@ a view of sums in        change and result are one query, and the whole view is 
 between
 
 Where few rows are expected, Spark computes only them: the driver groups them, merges them into the stored rows
-and writes the files itself.
+and writes the files itself. Where no value has to be computed, the driver does all of it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ SMALL = 1_000_000
 SUMS_IN_DRIVER = 4_000_000
 """Stored groups up to which sums are added up there."""
 MOST_COMPUTED = 4_000_000
-"""Rows that the driver reads to compute what changes."""
+"""Rows that the driver reads to compute what changes, and as many at most that it makes of them."""
 BROADCAST = 300_000
 """Rows that are sent to every task, where a delta is joined with a large table."""
 FETCHED_ROWS = 50_000
@@ -149,8 +149,10 @@ class Maintenance:
         try:
             if (known := columns.of(text, most)) is None:
                 return None
-            found = self.local.query(text.sql, known)
+            found = self.local.query(text.sql, known, most)
         except (EngineError, pa.ArrowInvalid, OSError):  # a file that is not what the log says: Spark knows better
+            return None
+        if most is not None and found.num_rows > most:
             return None
         self.reading.add(columns.read)
         return found
@@ -244,7 +246,7 @@ class Maintenance:
     def _from_driver(self, *folder: str) -> list[NewFile] | None:
         """What the program starts with, computed and written without Spark, where few rows are read and only matched
         and passed on; None where that is not possible."""
-        if (text := self.programs.in_driver(self.shape)) is None:
+        if not self._little() or (text := self.programs.in_driver(self.shape)) is None:
             return None
         if (rows := self._answered_in_driver(text, MOST_COMPUTED)) is None:
             return None
