@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +17,7 @@ pytest.importorskip("pyspark", reason="Spark is not installed")
 
 from viewkeep.catalog import TableName
 from viewkeep.emit.files import Merge, merge_rows
-from viewkeep.engine.local import Files, Local
-from viewkeep.engine.spark import new_folder
+from viewkeep.engine.local import Local
 from viewkeep.engine.table_format import DataFile, NewFile
 from viewkeep.errors import EngineError
 from viewkeep.plan.nodes import Field, Scan
@@ -141,24 +137,15 @@ def test_where_a_file_cannot_be_written_none_is_left(
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_file_says_the_same_of_itself_whoever_wrote_it(tmp_path: Path, local: Local) -> None:
-    """Values, types, and the statistics by which files are left out."""
-    kinds = {
-        pa.int8(): [-128, None, 127],
-        pa.int64(): [-(2**63), 2**63 - 1, None],
-        pa.string(): ["", "ä€😀" * 5, None],
-        pa.date32(): [date(1, 1, 1), None, date(9999, 12, 31)],
-        pa.timestamp("us", "UTC"): [-(10**15), None, 10**16],
-        pa.timestamp("us"): [None, 1, -1],
-        pa.decimal128(5, 2): [Decimal("-999.99"), Decimal("0.01"), None],
-        pa.decimal128(38, 0): [Decimal(10**37), None, Decimal(-(10**37))],
-        pa.bool_(): [True, None, False],
-        pa.int32(): [None, None, None],
-    }
-    rows = pa.table({str(kind): pa.array(values, kind) for kind, values in kinds.items()})
-    with new_folder(str(tmp_path)) as made:
-        pq.write_table(rows, made.path(0))
-        local.write("SELECT * FROM r", {"r": Files([made.path(0)])}, made.path(1))
-    ours, theirs = made.files
-    assert pq.read_table(made.path(1)).cast(rows.schema).equals(rows)
-    assert json.loads(ours.statistics) == json.loads(theirs.statistics)
+@pytest.mark.parametrize("name", ["file_index", "FILE_ROW_NUMBER"])
+def test_a_column_may_have_the_name_of_what_duckdb_knows_of_a_row(tmp_path: Path, local: Local, name: str) -> None:
+    schema = pa.schema([(name, pa.int64())])
+    path = tmp_path / "1.parquet"
+    pq.write_table(pa.table({name: [0, 1, 1, 2]}, schema), path)
+    field = Field("c_1", "BIGINT")
+    scan = Scan(TableName("t"), ((field, name),))
+    bag = BagLayout(TableName("t"), (name,), (field,), (name,), scan, scan, False, None, "")
+    touched = [DataFile(str(path), 4, path.stat().st_size)]
+    gone = pa.table({"_vk_weight": pa.array([-1], pa.int32()), name: [1]})
+    files = Rewriting(local, str(tmp_path), schema, touched).files(merge_rows(bag), gone)
+    assert [pq.read_table(tmp_path / f.path).column(name).to_pylist() for f in files] == [[0, 1, 2]]

@@ -26,13 +26,15 @@ from viewkeep.strategy import names
 from viewkeep.strategy.fetched import FETCHED
 from viewkeep.strategy.files import (
     CHANGE,
+    FILE,
     MOVED,
+    ROW,
     TOUCHED,
     WAS,
     Rewrite,
     refresh_files,
-    rows_in_their_place,
-    rows_that_stay,
+    rows_that_come,
+    rows_that_leave,
 )
 from viewkeep.strategy.layout import BagLayout, GroupLayout
 from viewkeep.strategy.pruning import Relation, bind_scans
@@ -41,6 +43,8 @@ from viewkeep.strategy.shape import Shape
 DIALECT = "spark"
 IN_DRIVER = "duckdb"
 """What the driver runs over a few rows by itself."""
+PLACE = (FILE.id, ROW.id)
+"""What is told of a row that leaves."""
 _STATES = {State.NEW: "new", State.OLD: "old", State.DELTA: "delta"}
 
 
@@ -102,10 +106,10 @@ class Merge:
     """What touched files hold afterwards, for the driver: made of viewkeep's own operators over stored values, nothing
     of the user's is computed in it."""
 
-    stay: Text | None
-    """Rows that the change is not about, which may be asked for file by file."""
+    leave: Text | None
+    """Where the rows are that go; None: all do."""
     rows: Text | None
-    """What comes in place of others, of all files at once."""
+    """What comes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,17 +141,18 @@ def _columns_read(plans: Sequence[Node]) -> dict[str, tuple[str, ...]]:
 
 def merge_rows(layout: BagLayout) -> Merge:
     """For a table whose own rows change: those that come and go are CHANGE."""
-    fresh, relations = Fresh(), dict[str, Relation]()
 
-    def name(relation: Relation) -> TableName:
-        relations[relation.table.name] = relation
-        return relation.table
+    def text(plan: Node, columns: tuple[str, ...]) -> Text:
+        relations = dict[str, Relation]()
 
-    def text(plan: Node) -> Text:
-        query = query_sql(bind_scans(plan, frozenset(), name), layout.columns, IN_DRIVER)
+        def name(relation: Relation) -> TableName:
+            relations[relation.table.name] = relation
+            return relation.table
+
+        query = query_sql(bind_scans(plan, frozenset(), name), columns, IN_DRIVER)
         return Text(query.sql(dialect=IN_DRIVER), relations)
 
-    return Merge(text(rows_that_stay(layout, fresh)), text(rows_in_their_place(layout, fresh)))
+    return Merge(text(rows_that_leave(layout, Fresh()), PLACE), text(rows_that_come(layout), layout.columns))
 
 
 class Programs:
@@ -234,9 +239,9 @@ class Programs:
     def _merge(self, plan: Rewrite, columns: tuple[str, ...]) -> Merge | None:
         if plan.change is None or plan.after is None:
             return None
-        stay, rows = (self._text(part, columns, IN_DRIVER) for part in (plan.stay, plan.rows))
-        read = {r.table for text in (stay, rows) if text is not None for r in text.relations.values()}
-        return Merge(stay, rows) if read <= {CHANGE, TOUCHED} else None
+        leave, rows = self._text(plan.leave, PLACE, IN_DRIVER), self._text(plan.rows, columns, IN_DRIVER)
+        read = {r.table for text in (leave, rows) if text is not None for r in text.relations.values()}
+        return Merge(leave, rows) if read <= {CHANGE, TOUCHED} else None
 
     def contents(self) -> Text:
         """The stored rows from scratch; the user's own text where the view has no plan."""

@@ -4,7 +4,7 @@ hundred."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -14,6 +14,8 @@ import pyarrow as pa
 from viewkeep.errors import EngineError
 
 _PATTERN = re.compile(r"[*?\[\]{}]")
+_PLACE = ("file_index", "file_row_number")
+"""What DuckDB knows of each row of a file, unless the file has columns of these names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,8 @@ class Files:
     """Parquet files with the same columns; at least one."""
 
     paths: Sequence[str]
+    place: tuple[str, str] | None = None
+    """Names for two more columns: the number of a row's file among these, and its own in there."""
 
 
 class Local:
@@ -34,11 +38,6 @@ class Local:
         with self._knowing(relations) as session:
             rows = session.sql(text)
             return (rows if most is None else rows.limit(most + 1)).to_arrow_table()
-
-    def write(self, text: str, relations: Mapping[str, pa.Table | Files], path: str) -> None:
-        """The answer as a Parquet file. Nothing of it is ever in memory as a whole."""
-        with self._knowing(relations) as session:
-            session.sql(text).write_parquet(path, compression="snappy")
 
     @contextmanager
     def _knowing(self, relations: Mapping[str, pa.Table | Files]) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -59,9 +58,18 @@ def can_be_named(path: str) -> bool:
     return not _PATTERN.search(path)
 
 
+def can_be_told_apart(columns: Iterable[str]) -> bool:
+    """Whether of rows with these columns it can be asked where they are."""
+    return not {name.lower() for name in columns}.intersection(_PLACE)
+
+
 def _scan(session: duckdb.DuckDBPyConnection, files: Files) -> duckdb.DuckDBPyRelation:
     # Folders may have names like a=1, from which DuckDB would make columns.
-    return session.read_parquet(list(files.paths), hive_partitioning=False)
+    rows = session.read_parquet(list(files.paths), hive_partitioning=False)
+    if files.place is None:
+        return rows
+    place = (duckdb.ColumnExpression(own).alias(name) for own, name in zip(_PLACE, files.place, strict=True))
+    return rows.select(duckdb.StarExpression(), *place)
 
 
 def is_simple(kind: pa.DataType) -> bool:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -44,6 +45,7 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
+from viewkeep.engine.parquet_copy import Bounds
 from viewkeep.engine.spark_session import local_session
 from viewkeep.engine.table_format import DataFile, NewFile
 from viewkeep.errors import DOES_NOT_FIT, EngineError
@@ -281,6 +283,8 @@ class NewFolder:
         self.folder = os.path.join(location, relative)
         self.files: list[NewFile] = []
         """Known when all are written."""
+        self.bounds: dict[str, Mapping[str, Bounds]] = {}
+        """Of columns about which a file does not say it itself, by the file's path."""
 
     def path(self, number: int) -> str:
         return os.path.join(self.folder, f"part-{number}.parquet")
@@ -294,7 +298,7 @@ def new_folder(location: str, folder: str = "") -> Iterator[NewFolder]:
     try:
         os.makedirs(made.folder)
         yield made
-        made.files += written_files(location, relative)
+        made.files += written_files(location, relative, made.bounds)
     except BaseException as error:
         shutil.rmtree(made.folder, ignore_errors=True)
         if isinstance(error, OSError):
@@ -302,7 +306,9 @@ def new_folder(location: str, folder: str = "") -> Iterator[NewFolder]:
         raise
 
 
-def written_files(location: str, relative: str) -> list[NewFile]:
+def written_files(
+    location: str, relative: str, bounds: Mapping[str, Mapping[str, Bounds]] = MappingProxyType({})
+) -> list[NewFile]:
     """The files of a folder that has just been written, with the statistics that go into the log."""
     found = []
     folder = os.path.join(location, relative)
@@ -312,8 +318,8 @@ def written_files(location: str, relative: str) -> list[NewFile]:
         path = os.path.join(folder, name)
         metadata = pq.read_metadata(path)
         if metadata.num_rows:
-            size = os.path.getsize(path)
-            found.append(NewFile(f"{relative}/{name}", metadata.num_rows, size, _statistics(metadata)))
+            size, statistics = os.path.getsize(path), _statistics(metadata, bounds.get(path, {}))
+            found.append(NewFile(f"{relative}/{name}", metadata.num_rows, size, statistics))
     if not found:
         shutil.rmtree(folder)
     return found
@@ -347,17 +353,19 @@ def discard(location: str, written: Sequence[NewFile]) -> None:
             os.remove(path)
 
 
-def _statistics(metadata: pq.FileMetaData) -> str:
-    low: dict[str, Any] = {}
-    high: dict[str, Any] = {}
-    nulls: dict[str, int] = {}
+def _statistics(metadata: pq.FileMetaData, known: Mapping[str, Bounds] = MappingProxyType({})) -> str:
+    low: dict[str, Any] = {n: b.low for n, b in known.items() if b.low is not None}
+    high: dict[str, Any] = {n: b.high for n, b in known.items() if b.high is not None}
+    nulls = {n: b.nulls for n, b in known.items()}
     unknown: set[str] = set()
     for group in range(metadata.num_row_groups):
         for index in range(metadata.num_columns):
             column = metadata.row_group(group).column(index)
             name, found = column.path_in_schema, column.statistics
-            if "." in name or found is None:
+            if "." in name or (found is None and name not in known):
                 unknown.add(name)
+                continue
+            if found is None:
                 continue
             if found.has_null_count:
                 nulls[name] = nulls.get(name, 0) + found.null_count

@@ -3,6 +3,8 @@
     rows that stay   = TOUCHED ⊳ CHANGE          (of the files that may hold an affected row)
     rows in their place = TOUCHED ⋉ CHANGE and CHANGE, combined as the layout says
 
+The driver is told which rows leave, by file and row, and copies the others without looking at them.
+
 TOUCHED and CHANGE are relations that the runtime binds: the stored rows of the files it chose, and
 the change, computed once. Old versions stay readable, so nothing has to be logged beside: what a
 view gained and lost is the difference of the files of two of its versions.
@@ -33,6 +35,7 @@ from viewkeep.plan.nodes import (
     Scan,
     State,
     Union,
+    Window,
     count_uses,
 )
 from viewkeep.plan.scalars import column, conjoin, integer, null_safe_equal
@@ -46,6 +49,8 @@ from viewkeep.strategy.simplify import simplify
 TOUCHED = TableName("_vk_touched")
 CHANGE = TableName("_vk_change")
 WAS, MOVED = "_vk_was", "_vk_moved"
+FILE, ROW = Field("_vk_file", "BIGINT"), Field("_vk_row", "BIGINT")
+"""Where a row of TOUCHED is: the number of its file, and its own in there, from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,11 @@ class Rewrite:
     """What comes into the touched files in place of what goes; without a change, rows that are all new. None of both:
     nothing to do."""
     stay: Node | None = None
-    """Rows of the touched files that the change is not about. Of each of them one can tell from its own file."""
+    """Rows of the touched files that the change is not about."""
+    copies: Node | None = None
+    """Where rows are told by their values: copies of those that go that are left."""
+    leave: Node | None = None
+    """The rows that neither of both has, by FILE and ROW."""
     change: Node | None = None
     """Computed first, then read as CHANGE under `columns`."""
     columns: tuple[str, ...] = ()
@@ -80,7 +89,7 @@ class Rewrite:
     @property
     def after(self) -> Node | None:
         """All that the touched files hold afterwards."""
-        return self.rows if self.stay is None else _both(self.stay, self.rows)
+        return _together(self.stay, self.copies, self.rows)
 
 
 def refresh_files(layout: BagLayout | GroupLayout, context: Context, append_only: bool) -> Rewrite:
@@ -119,6 +128,8 @@ def _simplified(found: Rewrite) -> Rewrite:
         found,
         rows=simple(found.rows),
         stay=simple(found.stay),
+        copies=simple(found.copies),
+        leave=simple(found.leave),
         change=simple(found.change),
         anew=simple(found.anew),
         fetch=simple(found.fetch),
@@ -139,8 +150,10 @@ def _replace_rows(layout: BagLayout, change: Weighted, context: Context) -> Rewr
     weight = Field(names.WEIGHT, "INTEGER")
     staged = Project(units.node, (Named(weight, units.weight_scalar), *keep(layout.stored)))
     return Rewrite(
-        rows_in_their_place(layout, fresh),
-        rows_that_stay(layout, fresh),
+        rows_that_come(layout),
+        _of_touched(layout, layout.found_by, JoinKind.ANTI, fresh),
+        _copies_left(layout, fresh),
+        rows_that_leave(layout, fresh),
         staged,
         (names.WEIGHT, *layout.columns),
         tuple((c, c) for c in layout.found_by),
@@ -150,30 +163,58 @@ def _replace_rows(layout: BagLayout, change: Weighted, context: Context) -> Rewr
 
 def rows_after(layout: BagLayout, fresh: Fresh) -> Node:
     """TOUCHED with the weighted rows of CHANGE applied: one copy goes for each deleted row, others stay."""
-    return _both(rows_that_stay(layout, fresh), rows_in_their_place(layout, fresh))
+    stay = _of_touched(layout, layout.found_by, JoinKind.ANTI, fresh)
+    found = _together(stay, _copies_left(layout, fresh), rows_that_come(layout))
+    assert found is not None
+    return found
 
 
-def _both(stay: Node, rows: Node | None) -> Node:
-    parts = rows.inputs if isinstance(rows, Union) else (rows,) if rows is not None else ()
-    return Union((stay, *parts), stay.fields)
+def _together(*parts: Node | None) -> Node | None:
+    there = [part for part in parts if part is not None]
+    return Union(tuple(there), there[0].fields) if len(there) > 1 else there[0] if there else None
 
 
-def rows_that_stay(layout: BagLayout, fresh: Fresh) -> Node:
-    return _of_touched(layout, layout.found_by, JoinKind.ANTI, fresh)
+def rows_that_come(layout: BagLayout) -> Node:
+    return Project(_signed(layout, exp.GT), keep(layout.stored))
 
 
-def rows_in_their_place(layout: BagLayout, fresh: Fresh) -> Node:
-    """What comes, and where rows are told by their values, copies of what goes that are left."""
-    came = Project(_signed(layout, exp.GT), keep(layout.stored))
+def rows_that_leave(layout: BagLayout, fresh: Fresh) -> Node:
+    """Which of TOUCHED: of equal rows as many as go, if there are that many. The caller counts them."""
+    touched, at = _located(layout), dict(zip(layout.columns, layout.stored, strict=True))
     if layout.key:
-        return came
+        return _which(
+            _on_keys(touched, tuple(at[k] for k in layout.key), _gone(layout, layout.key, fresh), JoinKind.SEMI)
+        )
+    gone = _gone(layout, layout.columns, fresh)
+    count, copy = Field(fresh("n"), "BIGINT"), Field(fresh("copy"), "BIGINT")
+    counted = Aggregate(gone, keep(gone.fields), (Named(count, exp.Count(this=exp.Star())),))
+    met = _on_keys(touched, layout.stored, counted, JoinKind.INNER)
+    values = tuple(column(f.id) for f in layout.stored)
+    place = exp.Order(expressions=[exp.Ordered(this=column(f.id)) for f in (FILE, ROW)])
+    number = exp.Window(this=exp.RowNumber(), partition_by=[v.copy() for v in values], order=place)
+    numbered = Window(met, values, (Named(copy, number),))
+    return _which(Filter(numbered, exp.LTE(this=column(copy.id), expression=column(count.id))))
+
+
+def _located(layout: BagLayout | GroupLayout) -> Scan:
+    """TOUCHED, with where each row is."""
+    scan = layout.scan(TOUCHED)
+    return replace(scan, columns=(*scan.columns, (FILE, FILE.id), (ROW, ROW.id)))
+
+
+def _which(rows: Node) -> Node:
+    return Project(rows, keep((FILE, ROW)))
+
+
+def _copies_left(layout: BagLayout, fresh: Fresh) -> Node | None:
+    if layout.key:
+        return None
     gone = negate(Weighted(Project(_signed(layout, exp.LT), keep(layout.stored))), fresh)
     met = Weighted(_of_touched(layout, layout.columns, JoinKind.SEMI, fresh))
     left = consolidate(add([met, gone], layout.stored, fresh), fresh)
     assert left.weight is not None
     # Below zero: a row that should go and was not there. It is missing from what the caller counts.
-    some = Filter(left.node, exp.GT(this=column(left.weight), expression=integer(0)))
-    return Union((Repeat(some, left.weight), came), layout.stored)
+    return Repeat(Filter(left.node, exp.GT(this=column(left.weight), expression=integer(0))), left.weight)
 
 
 def _signed(layout: BagLayout, compare: type[exp.Expr]) -> Node:
@@ -186,15 +227,19 @@ def _signed(layout: BagLayout, compare: type[exp.Expr]) -> Node:
 def _of_touched(layout: BagLayout, match: tuple[str, ...], kind: JoinKind, fresh: Fresh) -> Node:
     """Touched rows that match, or do not match, a row that goes."""
     at = dict(zip(layout.columns, layout.stored, strict=True))
-    keys = tuple(at[c] for c in match)
-    renamed = tuple(Field(fresh("k"), f.type) for f in keys)
-    gone = Project(_signed(layout, exp.LT), tuple(Named(n, column(f.id)) for n, f in zip(renamed, keys, strict=True)))
-    return _on_keys(layout.scan(TOUCHED), keys, gone, kind)
+    return _on_keys(layout.scan(TOUCHED), tuple(at[c] for c in match), _gone(layout, match, fresh), kind)
+
+
+def _gone(layout: BagLayout, columns: tuple[str, ...], fresh: Fresh) -> Node:
+    """Some columns of the rows that go."""
+    at = dict(zip(layout.columns, layout.stored, strict=True))
+    renamed = (Named(Field(fresh("k"), at[c].type), column(at[c].id)) for c in columns)
+    return Project(_signed(layout, exp.LT), tuple(renamed))
 
 
 def _on_keys(touched: Node, keys: tuple[Field, ...], changed: Node, kind: JoinKind) -> Node:
-    """Touched rows whose key is, or is not, among the changed keys."""
-    pairs = zip(keys, changed.fields, strict=True)
+    """Touched rows whose key is, or is not, among the changed keys, which come first in `changed`."""
+    pairs = zip(keys, changed.fields[: len(keys)], strict=True)
     return Join(touched, changed, conjoin(null_safe_equal(column(f.id), column(n.id)) for f, n in pairs), kind)
 
 
@@ -230,11 +275,16 @@ def _combine(layout: GroupLayout, change: Weighted, context: Context, tables: bo
     computed from their rows."""
     groups = Combination(layout, change, context, CHANGE)
     stay: Node | None = None
+    leave: Node | None = None
     match: tuple[tuple[str, str], ...] = ()
     if layout.keys:
-        match = tuple(zip(layout.keys, (f.id for f in layout.key_fields), strict=True))
-        stay = _on_keys(layout.scan(TOUCHED), layout.key_fields, groups.keys_only(suffix=True), JoinKind.ANTI)
+        keys, affected = layout.key_fields, groups.keys_only(suffix=True)
+        match = tuple(zip(layout.keys, (f.id for f in keys), strict=True))
+        stay = _on_keys(layout.scan(TOUCHED), keys, affected, JoinKind.ANTI)
+        leave = _which(_on_keys(_located(layout), keys, affected, JoinKind.SEMI))
     columns = tuple(f.id for f in groups.node.fields)
     anew = groups.from_rows() if tables else None
     before = groups.rows_before.id
-    return Rewrite(groups.derived(), stay, groups.node, columns, match, before=before, hit=groups.HIT, anew=anew)
+    return Rewrite(
+        groups.derived(), stay, None, leave, groups.node, columns, match, before=before, hit=groups.HIT, anew=anew
+    )

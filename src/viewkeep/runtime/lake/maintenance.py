@@ -281,7 +281,7 @@ class Maintenance:
                 stored = Rewriting(self.local, before.location, wanted, before.files)
                 if not stored.possible:
                     return None
-                known[names.backing(self.stored.record.name)] = stored.stored(before.files)
+                known[names.backing(self.stored.record.name)] = stored.stored()
             change = self._locally(way.change, known)
             if way.plan.recorded:
                 recorded = pa.schema([(names.WEIGHT, pa.int32()), *wanted])

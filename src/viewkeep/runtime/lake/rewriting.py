@@ -4,21 +4,25 @@ come.
     a large file       → a file of its own: the rows that stay
     all small ones     → one file: the rows that stay, and all that comes
 
-So rows that are stored in the order of a key stay in it, and small files do not pile up. Large files never are in
-memory as a whole: DuckDB reads and writes them, one on each core.
+So rows that are stored in the order of a key stay in it, and small files do not pile up. DuckDB finds which rows go, in
+all files at once; large files are then copied without them, one on each core, and never are in memory as a whole.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from viewkeep.emit.files import Merge, Text
-from viewkeep.engine.local import Files, Local, can_be_named
+from viewkeep.catalog import TableName
+from viewkeep.emit.files import PLACE, Merge, Text
+from viewkeep.engine.local import Files, Local, can_be_named, can_be_told_apart
+from viewkeep.engine.parquet_copy import Rows, copy_without, staying
 from viewkeep.engine.spark import new_folder
 from viewkeep.engine.table_format import DataFile, NewFile
 from viewkeep.strategy.files import CHANGE, TOUCHED
@@ -40,7 +44,9 @@ class Rewriting:
     def __init__(self, local: Local, location: str, wanted: pa.Schema, touched: Sequence[DataFile]) -> None:
         """`wanted`: what is stored, as Arrow says it."""
         self.local, self.location, self.wanted, self.touched = local, location, wanted, touched
-        self.alike = all(can_be_named(f.path) and _types(f.path) == _by_name(wanted) for f in touched)
+        self.alike = can_be_told_apart(wanted.names) and all(
+            can_be_named(f.path) and _types(f.path) == _by_name(wanted) for f in touched
+        )
         """Whether the files say what they hold in the same words as the table; others are read by Arrow, and cast."""
 
     @property
@@ -50,54 +56,66 @@ class Rewriting:
     def files(self, merge: Merge, change: pa.Table) -> list[NewFile]:
         """What is in place of the touched files then. Raises EngineError or pa.ArrowInvalid where a value does not
         fit."""
-        large = [f for f in self.touched if self._stays_apart(f)]
-        small = [f for f in self.touched if not self._stays_apart(f)]
-        parts = [self.wanted.empty_table()]
-        if merge.stay is not None and small:
-            parts.append(self._rows(merge.stay, change, small))
+        parts, large = [self.wanted.empty_table()], list[tuple[str, Rows]]()
+        if merge.leave is not None and self.touched:
+            gone = dict(zip((f.path for f in self.touched), self._leaving(merge.leave, change), strict=True))
+            small = [f for f in self.touched if not self._stays_apart(f)]
+            for file, rows in zip(small, read_each(small, self.wanted), strict=True):
+                parts.append(rows.filter(staying(rows.num_rows, gone.pop(file.path))))
+            large += gone.items()
         if merge.rows is not None:
-            parts.append(self._rows(merge.rows, change, self.touched))
+            come = self.local.query(merge.rows.sql, self._bound(merge.rows, change))
+            parts.append(come.select(self.wanted.names).cast(self.wanted))
         rest = pa.concat_tables(parts)
-        with new_folder(self.location) as made, ThreadPoolExecutor() as cores:
-            written = [
-                cores.submit(self._write, merge.stay, change, file, made.path(number))
-                for number, file in enumerate(large, start=1)
-                if merge.stay is not None
+        with new_folder(self.location) as made, ThreadPoolExecutor(os.cpu_count()) as cores:
+            copies = [
+                (path := made.path(number), cores.submit(copy_without, file, leaving, path))
+                for number, (file, leaving) in enumerate(large, start=1)
             ]
             if rest.num_rows:
                 pq.write_table(rest, made.path(0))
-            for each in written:
-                each.result()
+            made.bounds |= {path: copied.result() for path, copied in copies}
         return made.files
 
     def _stays_apart(self, file: DataFile) -> bool:
         return self.alike and file.rows >= LARGE
 
-    def _write(self, text: Text, change: pa.Table, file: DataFile, path: str) -> None:
-        self.local.write(text.sql, self._bound(text, change, [file]), path)
+    def _leaving(self, text: Text, change: pa.Table) -> list[Rows]:
+        """The numbers of the rows that go, by file."""
+        found = self.local.query(text.sql, self._bound(text, change))
+        file, row = (found.column(name).to_numpy() for name in PLACE)
+        by_file = np.argsort(file)
+        return np.split(row[by_file], np.searchsorted(file[by_file], np.arange(1, len(self.touched))))
 
-    def _rows(self, text: Text, change: pa.Table, files: Sequence[DataFile]) -> pa.Table:
-        found = self.local.query(text.sql, self._bound(text, change, files))
-        return found.select(self.wanted.names).cast(self.wanted)
+    def _bound(self, text: Text, change: pa.Table) -> Mapping[str, pa.Table | Files]:
+        known: dict[TableName, pa.Table | Files] = {CHANGE: change}
+        if any(relation.table == TOUCHED for relation in text.relations.values()):
+            known[TOUCHED] = self._located()
+        return {name: known[relation.table] for name, relation in text.relations.items()}
 
-    def _bound(self, text: Text, change: pa.Table, files: Sequence[DataFile]) -> Mapping[str, pa.Table | Files]:
-        known: dict[str, pa.Table | Files] = {}
-        for name, relation in text.relations.items():
-            if relation.table == CHANGE:
-                known[name] = change
-            else:
-                assert relation.table == TOUCHED
-                known[name] = self.stored(files)
-        return known
+    def _located(self) -> pa.Table | Files:
+        """The rows of all files, and where each of them is."""
+        if self.alike:
+            return Files([f.path for f in self.touched], PLACE)
+        parts = []
+        for number, rows in enumerate(read_each(self.touched, self.wanted)):
+            places = (np.full(rows.num_rows, number), np.arange(rows.num_rows))
+            for name, place in zip(PLACE, places, strict=True):
+                rows = rows.append_column(name, pa.array(place))
+            parts.append(rows)
+        return pa.concat_tables(parts)
 
-    def stored(self, files: Sequence[DataFile]) -> pa.Table | Files:
-        return Files([f.path for f in files]) if self.alike and files else read(files, self.wanted)
+    def stored(self) -> pa.Table | Files:
+        return Files([f.path for f in self.touched]) if self.alike and self.touched else read(self.touched, self.wanted)
 
 
 def read(files: Sequence[DataFile], wanted: pa.Schema) -> pa.Table:
+    return pa.concat_tables([wanted.empty_table(), *read_each(files, wanted)])
+
+
+def read_each(files: Sequence[DataFile], wanted: pa.Schema) -> list[pa.Table]:
     with ThreadPoolExecutor() as cores:
-        parts = list(cores.map(lambda file: pq.ParquetFile(file.path).read().cast(wanted), files))
-    return pa.concat_tables(parts) if parts else wanted.empty_table()
+        return list(cores.map(lambda file: pq.ParquetFile(file.path).read().cast(wanted), files))
 
 
 @lru_cache(maxsize=4096)
