@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -58,7 +59,10 @@ class Lake:
         return DataFile(str(path), len(rows), path.stat().st_size)
 
     def rewrite(self, local: Local, touched: Sequence[DataFile], merge: Merge, change: pa.Table) -> list[NewFile]:
-        return Rewriting(local, str(self.folder), SCHEMA, touched).files(merge, change)
+        """What the lake has then of the touched files."""
+        files, replaced = Rewriting(local, str(self.folder), SCHEMA, touched).files(merge, change)
+        kept = [file for file in touched if file not in replaced]
+        return [*files, *(NewFile(os.path.relpath(f.path, self.folder), f.rows, f.size, "") for f in kept)]
 
     def rows(self, files: Sequence[NewFile]) -> Counter[Row]:
         found: Counter[Row] = Counter()
@@ -107,6 +111,7 @@ def test_rows_are_found_by_a_key_and_large_files_stay_apart(
         change([(11, None, 0)], [(11, "z", 5), (91, "z", 6)]),
     )
     assert sorted(f.rows for f in files) == [3, 3, 4, 4]
+    assert sorted(f.path for f in files if f.statistics == "") == ["1.parquet", "3.parquet"]  # no row of theirs left
     together = [lake.rows([f]) for f in files if (11, "z", 5) in lake.rows([f])]
     assert together == [Counter([(11, "z", 5), (91, "z", 6), (90, "y", 1)])]
 
@@ -147,5 +152,5 @@ def test_a_column_may_have_the_name_of_what_duckdb_knows_of_a_row(tmp_path: Path
     bag = BagLayout(TableName("t"), (name,), (field,), (name,), scan, scan, False, None, "")
     touched = [DataFile(str(path), 4, path.stat().st_size)]
     gone = pa.table({"_vk_weight": pa.array([-1], pa.int32()), name: [1]})
-    files = Rewriting(local, str(tmp_path), schema, touched).files(merge_rows(bag), gone)
+    files, _ = Rewriting(local, str(tmp_path), schema, touched).files(merge_rows(bag), gone)
     assert [pq.read_table(tmp_path / f.path).column(name).to_pylist() for f in files] == [[0, 1, 2]]

@@ -324,7 +324,7 @@ class Maintenance:
         rewriting = Rewriting(self.local, before.location, arrow_schema(before.schema), touched)
         if not rewriting.possible:
             return None
-        return self._replaced(staged, rewriting.files(merge, change), touched, plan)
+        return self._replaced(staged, *rewriting.files(merge, change), plan)
 
     def _added_up(
         self, staged: Staged, change: pa.Table, touched: tuple[DataFile, ...], plan: Rewrite, merge: Merge
@@ -382,22 +382,22 @@ class Maintenance:
         self,
         staged: Staged,
         added: Sequence[NewFile],
-        touched: tuple[DataFile, ...],
+        removed: Sequence[DataFile],
         plan: Rewrite,
         change: DataFrame | None = None,
     ) -> Outcome:
         """What came and went, counted: a key that does not hold shows here."""
-        written, read = sum(f.rows for f in added), sum(f.rows for f in touched)
+        written, read = sum(f.rows for f in added), sum(f.rows for f in removed)
         if not plan.recorded:
             gone = self._count(staged, change, f"`{plan.before}` IS NOT NULL", _is_valid(plan.before))
-            return Outcome(added, touched, None, written - (read - gone), gone)
+            return Outcome(added, removed, None, written - (read - gone), gone)
         came = self._count(staged, change, f"{names.WEIGHT} > 0", _positive)
         gone = staged.rows - came
         if (found := read + came - written) != gone:
             raise StartOver(
                 f"{gone} rows should have left the view and {found} were found: a declared key does not hold"
             )
-        return Outcome(added, touched, Recorded(staged.folder, came, gone), came, gone)
+        return Outcome(added, removed, Recorded(staged.folder, came, gone), came, gone)
 
     def _stop_if_all_is_read(self, anew: Text) -> None:
         """Groups that lost their extreme are looked for among the rows of the tables. Where statistics let that skip

@@ -1,7 +1,7 @@
 """Files of a table or view written again by the driver, without the rows that a change is about and with those that
 come.
 
-    a large file       → a file of its own: the rows that stay
+    a large file       → a file of its own: the rows that stay; itself, if all of them do
     all small ones     → one file: the rows that stay, and all that comes
 
 So rows that are stored in the order of a key stay in it, and small files do not pile up. DuckDB finds which rows go, in
@@ -53,29 +53,30 @@ class Rewriting:
     def possible(self) -> bool:
         return self.alike or sum(f.rows for f in self.touched) <= IN_MEMORY
 
-    def files(self, merge: Merge, change: pa.Table) -> list[NewFile]:
-        """What is in place of the touched files then. Raises EngineError or pa.ArrowInvalid where a value does not
-        fit."""
-        parts, large = [self.wanted.empty_table()], list[tuple[str, Rows]]()
+    def files(self, merge: Merge, change: pa.Table) -> tuple[list[NewFile], list[DataFile]]:
+        """New files, and which of the touched ones they are in place of. Raises EngineError or pa.ArrowInvalid where a
+        value does not fit."""
+        parts, replaced, large = [self.wanted.empty_table()], list(self.touched), list[tuple[DataFile, Rows]]()
         if merge.leave is not None and self.touched:
-            gone = dict(zip((f.path for f in self.touched), self._leaving(merge.leave, change), strict=True))
-            small = [f for f in self.touched if not self._stays_apart(f)]
-            for file, rows in zip(small, read_each(small, self.wanted), strict=True):
-                parts.append(rows.filter(staying(rows.num_rows, gone.pop(file.path))))
-            large += gone.items()
+            found = list(zip(self.touched, self._leaving(merge.leave, change), strict=True))
+            small = [(file, gone) for file, gone in found if not self._stays_apart(file)]
+            large = [(file, gone) for file, gone in found if self._stays_apart(file) and len(gone)]
+            replaced = [file for file, _ in (*small, *large)]
+            rows = read_each([file for file, _ in small], self.wanted)
+            parts += [r.filter(staying(r.num_rows, gone)) for r, (_, gone) in zip(rows, small, strict=True)]
         if merge.rows is not None:
             come = self.local.query(merge.rows.sql, self._bound(merge.rows, change))
             parts.append(come.select(self.wanted.names).cast(self.wanted))
         rest = pa.concat_tables(parts)
         with new_folder(self.location) as made, ThreadPoolExecutor(os.cpu_count()) as cores:
             copies = [
-                (path := made.path(number), cores.submit(copy_without, file, leaving, path))
-                for number, (file, leaving) in enumerate(large, start=1)
+                (path := made.path(number), cores.submit(copy_without, file.path, gone, path))
+                for number, (file, gone) in enumerate(large, start=1)
             ]
             if rest.num_rows:
                 pq.write_table(rest, made.path(0))
             made.bounds |= {path: copied.result() for path, copied in copies}
-        return made.files
+        return made.files, replaced
 
     def _stays_apart(self, file: DataFile) -> bool:
         return self.alike and file.rows >= LARGE

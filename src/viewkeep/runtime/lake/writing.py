@@ -143,8 +143,10 @@ class Writing:
             if values is not None:
                 wanted.append((column.name, values))
         touched = prune(snapshot.files, wanted) if gone else ()
-        files = self._in_driver(attempt, layout, staged, touched)
-        if files is None:
+        replaced: Sequence[DataFile] = touched
+        if (rewritten := self._in_driver(attempt, layout, staged, touched)) is not None:
+            files, replaced = rewritten
+        else:
             weighted = StructType([StructField(names.WEIGHT, IntegerType()), *schema_of(snapshot).fields])
             bound = {
                 CHANGE: spark.name(spark.files(staged.files, weighted), "batch"),
@@ -152,18 +154,19 @@ class Writing:
             }
             plan = bind_scans(rows_after(layout, Fresh()), frozenset({CHANGE}), lambda r: TableName(bound[r.table]))
             files = attempt.write(spark.sql(query_sql(plan, layout.columns, DIALECT).sql(dialect=DIALECT)))
-        found = sum(f.rows for f in touched) + came - sum(f.rows for f in files)
+        found = sum(f.rows for f in replaced) + came - sum(f.rows for f in files)
         if found != gone:
             raise ChangeError(
                 f"the batch deletes {gone} rows of {str(table.name)!r}; {gone - found} of them are not there",
                 hint="nothing was changed; all columns must match, NULLs included",
             )
-        self.format.commit(snapshot, files, touched, Recorded(staged.folder, came, gone))
+        self.format.commit(snapshot, files, replaced, Recorded(staged.folder, came, gone))
 
     def _in_driver(
         self, attempt: Attempt, layout: BagLayout, staged: Staged, touched: Sequence[DataFile]
-    ) -> list[NewFile] | None:
-        """The touched files written again without Spark; None where it has to do it."""
+    ) -> tuple[list[NewFile], Sequence[DataFile]] | None:
+        """The touched files written again without Spark: new ones, and those that they are in place of. None where
+        Spark has to do it."""
         snapshot = attempt.snapshot
         wanted = arrow_schema(snapshot.schema)
         if staged.known is None or not small_enough(touched) or snapshot.partitioned_by:
@@ -172,7 +175,8 @@ class Writing:
         if not rewriting.alike or not all(is_simple(f.type) for f in wanted):
             return None
         try:
-            return attempt.keep(rewriting.files(merge_rows(layout), staged.known))
+            files, replaced = rewriting.files(merge_rows(layout), staged.known)
+            return attempt.keep(files), replaced
         except (EngineError, pa.ArrowInvalid):  # Spark says better what is wrong
             return None
 
