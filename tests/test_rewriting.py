@@ -116,6 +116,24 @@ def test_rows_are_found_by_a_key_and_large_files_stay_apart(
     assert together == [Counter([(11, "z", 5), (91, "z", 6), (90, "y", 1)])]
 
 
+@pytest.mark.parametrize("key", [("k",), None])
+def test_row_groups_that_are_skipped_count(
+    tmp_path: Path, local: Local, key: tuple[str, ...] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row is found where it is, also where DuckDB leaves out what is before it."""
+    monkeypatch.setattr(rewriting, "LARGE", 1)
+    lake, stored = Lake(tmp_path), [(n, "x", n % 7) for n in range(9000)]
+    touched = []
+    for start in (0, 3000, 6000):
+        file = lake.file(stored[start : start + 3000])
+        pq.write_table(table(stored[start : start + 3000]), file.path, row_group_size=500)
+        touched.append(file)
+    gone = [stored[n] for n in (1, 2999, 8321)]
+    files = lake.rewrite(local, touched, merge_rows(layout(key)), change(gone, []))
+    assert lake.rows(files) == Counter(stored) - Counter(gone)
+    assert [f.path for f in files if f.statistics == ""] == ["2.parquet"]
+
+
 @pytest.mark.parametrize("name", ["1.parquet", "a[1].parquet", "k=9"])
 def test_files_that_tell_it_otherwise_are_read_by_arrow(tmp_path: Path, local: Local, name: str) -> None:
     """Another width of a type, a name that would be a pattern; and a folder that looks like a partition."""
