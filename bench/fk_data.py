@@ -1,9 +1,9 @@
 """TPC-DS and TPC-H data from `tpcgen-cli`, and changes that follow foreign keys.
 
-The policy is that of the paper on foreign keys. A share of the rows of each table that points at no other is
-drawn, half of it to come and half of it to go; then, table by table, every row that points at one of these.
-What points at both comes and goes at once: it is left out of all states. Tables start without what is to
-come, so a batch is one step forward, and the next one is the same step back.
+The policy is that of the paper on foreign keys. For each batch a share of the rows of each table that points at no
+other is drawn, half of it to come and half of it to go; then, table by table, every row that points at one of these.
+Each batch is about other rows, so that those that go lie where the tables had them, not where the last batch has put
+them. What points at rows that move in different ways is left out of all states. Tables start without what is to come.
 """
 
 from __future__ import annotations
@@ -106,42 +106,49 @@ def generator() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Of one table: before the first batch, and what each batch moves."""
+    """Of one table: before the first batch, and what comes and goes in each."""
 
     start: pa.Table
-    come: pa.Table
-    go: pa.Table
+    batches: tuple[tuple[pa.Table, pa.Table], ...]
 
     @property
     def changed(self) -> int:
-        return int(self.come.num_rows + self.go.num_rows)
+        """In a batch, on average."""
+        return round(sum(come.num_rows + go.num_rows for come, go in self.batches) / len(self.batches))
 
 
 def changing(
-    benchmark: str, scale: float, tables: Iterable[str], keys: Iterable[Points], share: float, query: str
+    benchmark: str,
+    scale: float,
+    tables: Iterable[str],
+    keys: Iterable[Points],
+    share: float,
+    query: str,
+    batches: int,
 ) -> dict[str, Rows]:
-    """The rows of some tables, if `share` of the rows that point nowhere are drawn: tables pointed at come first.
+    """The rows of some tables, if `share` of the rows that point nowhere is drawn for each batch: tables pointed at
+    come first.
 
     They have the columns that the query or a key names. All columns of the large tables would not fit into memory."""
     tables = list(tables)
     folder, found = generated(benchmark, scale, tables), dict[str, Rows]()
-    wanted, keys = tables, [k for k in keys if k.child != k.parent]
+    keys = [k for k in keys if k.child != k.parent]
     named = {*re.findall(r"\w+", query), *(c for k in keys for c in (*k.columns, *k.parent_columns))}
     with duckdb.connect() as db:
-        for table in _parents_first(wanted, keys):
+        for table in _parents_first(tables, keys):
             file = folder / f"{table}.parquet"
             known = named | set(key_of(benchmark, table))
             columns = ", ".join(c for c in pq.read_schema(file).names if c in known)
-            db.execute(f"CREATE VIEW all_{table} AS SELECT {columns} FROM read_parquet('{file}')")
-            come, go = _conditions(benchmark, table, [k for k in keys if k.child == table], share)
-            db.execute(f"CREATE TABLE come_{table} AS SELECT * FROM all_{table} WHERE ({come}) AND NOT ({go})")
-            db.execute(f"CREATE TABLE go_{table} AS SELECT * FROM all_{table} WHERE ({go}) AND NOT ({come})")
-            # What points at rows of both kinds is in no state: who points at it must not be either.
-            db.execute(f"CREATE TABLE out_{table} AS SELECT * FROM all_{table} WHERE ({come}) AND ({go})")
-            db.execute(f"CREATE VIEW away_{table} AS FROM come_{table} UNION ALL FROM out_{table}")
-            db.execute(f"CREATE VIEW gone_{table} AS FROM go_{table} UNION ALL FROM out_{table}")
-            start = f"SELECT * FROM all_{table} WHERE NOT ({come})"
-            found[table] = Rows(*(_arrow(db, q) for q in (start, f"FROM come_{table}", f"FROM go_{table}")))
+            moving = [k for k in keys if k.child == table and k.parent not in _FIXED]
+            move = _of_parents(moving) if moving else _drawn(benchmark, table, share, batches)
+            joins = "".join(_join(number, key) for number, key in enumerate(moving))
+            db.execute(
+                f"CREATE VIEW all_{table} AS SELECT child.*, {move} AS move FROM read_parquet('{file}') child {joins}"
+            )
+            db.execute(f"CREATE TABLE moving_{table} AS SELECT * FROM all_{table} WHERE move IS NOT NULL")
+            start = _arrow(db, f"SELECT {columns} FROM all_{table} WHERE move IS NULL OR move % 2 = 1")
+            moved = [_arrow(db, f"SELECT {columns} FROM moving_{table} WHERE move = {n}") for n in range(2 * batches)]
+            found[table] = Rows(start, tuple(zip(moved[::2], moved[1::2], strict=True)))
     return found
 
 
@@ -167,19 +174,26 @@ def _parents_first(tables: list[str], keys: list[Points]) -> list[str]:
     return order
 
 
-def _conditions(benchmark: str, table: str, keys: list[Points], share: float) -> tuple[str, str]:
-    """Which rows of a table come, and which go."""
-    moving = [k for k in keys if k.parent not in _FIXED]
-    if not moving:
-        drawn = f"hash({', '.join(key_of(benchmark, table))}, 'drawn') % 1000000" if table not in _FIXED else "1000000"
-        half = share / 2 * 1_000_000
-        return f"{drawn} < {half}", f"{drawn} >= {half} AND {drawn} < {2 * half}"
-    conditions = []
-    for kind in ("away", "gone"):
-        each = []
-        for key in moving:
-            child, parent = ", ".join(key.columns), ", ".join(key.parent_columns)
-            known = " AND ".join(f"{c} IS NOT NULL" for c in key.columns)
-            each.append(f"({known} AND ({child}) IN (SELECT ({parent}) FROM {kind}_{key.parent}))")
-        conditions.append(" OR ".join(each))
-    return conditions[0], conditions[1]
+_OUT = -1
+"""The move of a row that is in no state. Others: 2 n comes in batch n, 2 n + 1 goes in it; none: it stays."""
+
+
+def _drawn(benchmark: str, table: str, share: float, batches: int) -> str:
+    """How a row moves that points at none that do."""
+    if table in _FIXED:
+        return "NULL"
+    drawn = f"floor(hash({', '.join(key_of(benchmark, table))}, 'drawn') % 1000000 / {share / 2 * 1_000_000})"
+    return f"CASE WHEN {drawn} < {2 * batches} THEN CAST({drawn} AS INTEGER) END"
+
+
+def _of_parents(keys: list[Points]) -> str:
+    """How a row moves that points at others."""
+    moves = ", ".join(f"parent_{number}.move" for number, _ in enumerate(keys))
+    first, last = f"least({moves})", f"greatest({moves})"  # of those that move
+    return f"CASE WHEN {first} = {last} THEN {first} WHEN {first} IS NOT NULL THEN {_OUT} END"
+
+
+def _join(number: int, key: Points) -> str:
+    pairs = zip(key.columns, key.parent_columns, strict=True)
+    on = " AND ".join(f"child.{own} = parent_{number}.{theirs}" for own, theirs in pairs)
+    return f" LEFT JOIN moving_{key.parent} parent_{number} ON {on}"

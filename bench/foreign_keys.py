@@ -242,7 +242,8 @@ def _scale(view: View, scales: Mapping[str, float]) -> float:
 def measure(
     place: Place, view: View, scale: float, share: float, rounds: int, strategies: Sequence[str] = STRATEGIES
 ) -> dict[str, Seen]:
-    rows = changing(view.benchmark, scale, view.tables, view.keys, share, view.query)
+    batches = rounds + 1 + place.counts_apart
+    rows = changing(view.benchmark, scale, view.tables, view.keys, share, view.query, batches)
     return {
         strategy: _measure(place, view, rows, scale, strategy, rounds)
         for strategy in strategies
@@ -251,7 +252,7 @@ def measure(
 
 
 def _measure(place: Place, view: View, rows: dict[str, Rows], scale: float, strategy: str, rounds: int) -> Seen:
-    """One warming round, the measured ones, and perhaps one in which rows are counted; there and back again."""
+    """One warming round, the measured ones, and perhaps one in which rows are counted."""
     seen, wanted = Seen(strategy, scale), strategy.partition(",")[0]
     with place.open() as keeper:
         for table, found in rows.items():
@@ -268,8 +269,7 @@ def _measure(place: Place, view: View, rows: dict[str, Rows], scale: float, stra
         watch = place.watch(keeper)
         for number in range(rounds + 1 + place.counts_apart):
             for table, found in rows.items():
-                moved = (found.come, found.go) if number % 2 == 0 else (found.go, found.come)
-                place.change(keeper, table, key_of(view.benchmark, table), *moved)
+                place.change(keeper, table, key_of(view.benchmark, table), *found.batches[number])
             watch.start()
             if number > rounds:
                 with watch.counting():

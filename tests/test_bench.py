@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+import duckdb
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # bench is a folder of the repository, not of the package
@@ -114,3 +115,32 @@ def test_crossing_is_found_between_the_measured_shares() -> None:
     assert crossing([0.1, 0.2], [0.5, 0.9]) is None
     assert crossing([0.1, 0.2, 0.4], [0.5, 1.3, 0.9]) is None, "one slow batch is not a crossing"
     assert crossing([0.1, 0.2], [1.5, 1.9]) == 0.1
+
+
+def test_batches_along_foreign_keys_are_about_different_rows() -> None:
+    """A key is never there twice, every row that goes is there, and no row points at nothing."""
+    try:
+        fk_data.generator()
+    except measure.BenchmarkError as error:
+        pytest.skip(str(error))
+    tables = ("web_sales", "customer", "customer_address", "item", "date_dim")
+    keys = [k for k in fk_data.TPCDS if k.child in tables and k.parent in tables]
+    found = fk_data.changing("tpcds", 0.01, tables, keys, 0.02, "ws_sales_price", 3)
+    with duckdb.connect() as db:
+        for table, rows in found.items():
+            key = ", ".join(fk_data.key_of("tpcds", table))
+            db.register("start", rows.start)
+            db.execute(f"CREATE TABLE {table} AS FROM start; CREATE UNIQUE INDEX {table}_key ON {table} ({key})")
+        for number in range(3):
+            for table, rows in found.items():
+                key = ", ".join(fk_data.key_of("tpcds", table))
+                come, go = rows.batches[number]
+                assert come.num_rows
+                db.register("come", come).execute(f"INSERT INTO {table} FROM come")
+                gone = db.register("go", go).execute(f"DELETE FROM {table} WHERE ({key}) IN (SELECT ({key}) FROM go)")
+                assert gone.fetchall() == [(go.num_rows,)]
+            for k in keys:
+                child, parent = ", ".join(k.columns), ", ".join(k.parent_columns)
+                lost = f"FROM {k.child} WHERE ({child}) NOT IN (SELECT ({parent}) FROM {k.parent})"
+                known = " AND ".join(f"{c} IS NOT NULL" for c in k.columns)
+                assert db.execute(f"SELECT COUNT(*) {lost} AND {known}").fetchall() == [(0,)]
