@@ -151,7 +151,7 @@ def _replace_rows(layout: BagLayout, change: Weighted, context: Context) -> Rewr
     staged = Project(units.node, (Named(weight, units.weight_scalar), *keep(layout.stored)))
     return Rewrite(
         rows_that_come(layout),
-        _of_touched(layout, layout.found_by, JoinKind.ANTI, fresh),
+        _rows_that_stay(layout, fresh),
         _copies_left(layout, fresh),
         rows_that_leave(layout, fresh),
         staged,
@@ -163,8 +163,7 @@ def _replace_rows(layout: BagLayout, change: Weighted, context: Context) -> Rewr
 
 def rows_after(layout: BagLayout, fresh: Fresh) -> Node:
     """TOUCHED with the weighted rows of CHANGE applied: one copy goes for each deleted row, others stay."""
-    stay = _of_touched(layout, layout.found_by, JoinKind.ANTI, fresh)
-    found = _together(stay, _copies_left(layout, fresh), rows_that_come(layout))
+    found = _together(_rows_that_stay(layout, fresh), _copies_left(layout, fresh), rows_that_come(layout))
     assert found is not None
     return found
 
@@ -174,17 +173,20 @@ def _together(*parts: Node | None) -> Node | None:
     return Union(tuple(there), there[0].fields) if len(there) > 1 else there[0] if there else None
 
 
+def _rows_that_stay(layout: BagLayout, fresh: Fresh) -> Node:
+    return _of_touched(layout, layout.found_by, JoinKind.ANTI, fresh)
+
+
 def rows_that_come(layout: BagLayout) -> Node:
     return Project(_signed(layout, exp.GT), keep(layout.stored))
 
 
 def rows_that_leave(layout: BagLayout, fresh: Fresh) -> Node:
     """Which of TOUCHED: of equal rows as many as go, if there are that many. The caller counts them."""
-    touched, at = _located(layout), dict(zip(layout.columns, layout.stored, strict=True))
+    touched = _located(layout)
     if layout.key:
-        return _which(
-            _on_keys(touched, tuple(at[k] for k in layout.key), _gone(layout, layout.key, fresh), JoinKind.SEMI)
-        )
+        gone = _gone(layout, layout.key, fresh)
+        return _which(_on_keys(touched, _fields(layout, layout.key), gone, JoinKind.SEMI))
     gone = _gone(layout, layout.columns, fresh)
     count, copy = Field(fresh("n"), "BIGINT"), Field(fresh("copy"), "BIGINT")
     counted = Aggregate(gone, keep(gone.fields), (Named(count, exp.Count(this=exp.Star())),))
@@ -226,15 +228,19 @@ def _signed(layout: BagLayout, compare: type[exp.Expr]) -> Node:
 
 def _of_touched(layout: BagLayout, match: tuple[str, ...], kind: JoinKind, fresh: Fresh) -> Node:
     """Touched rows that match, or do not match, a row that goes."""
-    at = dict(zip(layout.columns, layout.stored, strict=True))
-    return _on_keys(layout.scan(TOUCHED), tuple(at[c] for c in match), _gone(layout, match, fresh), kind)
+    return _on_keys(layout.scan(TOUCHED), _fields(layout, match), _gone(layout, match, fresh), kind)
 
 
 def _gone(layout: BagLayout, columns: tuple[str, ...], fresh: Fresh) -> Node:
     """Some columns of the rows that go."""
-    at = dict(zip(layout.columns, layout.stored, strict=True))
-    renamed = (Named(Field(fresh("k"), at[c].type), column(at[c].id)) for c in columns)
+    renamed = (Named(Field(fresh("k"), f.type), column(f.id)) for f in _fields(layout, columns))
     return Project(_signed(layout, exp.LT), tuple(renamed))
+
+
+def _fields(layout: BagLayout, columns: tuple[str, ...]) -> tuple[Field, ...]:
+    """What stored columns are in plans."""
+    by_name = dict(zip(layout.columns, layout.stored, strict=True))
+    return tuple(by_name[c] for c in columns)
 
 
 def _on_keys(touched: Node, keys: tuple[Field, ...], changed: Node, kind: JoinKind) -> Node:
