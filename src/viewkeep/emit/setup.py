@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
@@ -53,8 +53,9 @@ def _bound_in(name: TableName) -> exp.Subquery:
     return exp.select(exp.column(identifier(COLUMN))).from_(table(name)).subquery()
 
 
-def teardown_sql(view: TableName, dialect: str) -> list[str]:
-    stored = (names.backing(view), names.log(view), names.bound(view))
+def teardown_sql(view: TableName, aside: Sequence[int], dialect: str) -> list[str]:
+    """`aside`: versions whose rows were set aside."""
+    stored = (names.backing(view), names.log(view), names.bound(view), *(names.left(view, v) for v in aside))
     dropped = [(view, "VIEW"), *((name, "TABLE") for name in stored)]
     return [_drop(name, kind).sql(dialect=dialect) for name, kind in dropped]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -80,7 +80,13 @@ def program_sql(program: Program, dialect: str, alone: bool = False) -> list[Sta
     """`alone`: for a program that is run without viewkeep, which has nobody to give it its parameter."""
     found = []
     for step in program.steps:
-        trees = take_out(step, dialect) if isinstance(step, TakeOut) else [step_sql(step, dialect)]
+        match step:
+            case TakeOut():
+                trees = take_out(step, dialect)
+            case Replace():
+                trees = replace_sql(step, dialect, alone)
+            case _:
+                trees = [step_sql(step, dialect)]
         for number, tree in enumerate(map(with_clock if alone else with_variables, trees)):
             sql, needed = tree.sql(dialect=dialect, pretty=True), parameters_of(tree)
             search = None
@@ -95,7 +101,7 @@ def program_sql(program: Program, dialect: str, alone: bool = False) -> list[Sta
 
 
 def _by_value(step: Replace, way: ranks.ByValue, dialect: str) -> ByValue:
-    tree = with_variables(step_sql(replace(step, source=way.source), dialect))
+    (tree,) = map(with_variables, replace_sql(replace(step, source=way.source), dialect, False))
     known = exp.alias_(table(way.table), "stored", table=True)
     asked = exp.select(_statistic(way.column, "approx_unique")).from_(known).limit(1)
     return ByValue(tree.sql(dialect=dialect, pretty=True), asked.sql(dialect=dialect))
@@ -123,7 +129,7 @@ def with_values(tree: exp.Expr, values: Mapping[str, exp.Expr]) -> exp.Expr:
     return tree.transform(lambda n: values[n.name].copy() if isinstance(n, exp.Placeholder) and n.name in values else n)
 
 
-def step_sql(step: Stage | Append | MergeAdd | DropEmpty | DeleteMatching | Clear | Replace, dialect: str) -> exp.Expr:
+def step_sql(step: Stage | Append | MergeAdd | DropEmpty | DeleteMatching | Clear, dialect: str) -> exp.Expr:
     match step:
         case Stage():
             return _stage(step, dialect)
@@ -138,10 +144,6 @@ def step_sql(step: Stage | Append | MergeAdd | DropEmpty | DeleteMatching | Clea
             return exp.Delete(this=table(step.target), where=exp.Where(this=empty))
         case Clear():
             return exp.Delete(this=table(step.target))
-        case Replace():
-            rows = contents_query(step.source, step.columns, dialect)
-            query = stamped(rows, step.columns, step.stamp)
-            return exp.Create(this=table(step.target), kind="TABLE", replace=True, expression=query)
         case _:
             assert_never(step)
 
@@ -188,8 +190,7 @@ def _append(step: Append, dialect: str) -> exp.Expr:
         outputs = [(this_version(), step.stamp), *outputs]
         columns = [step.stamp, *columns]
     query = select(step.source, outputs, dialect)
-    target = exp.Schema(this=table(step.target), expressions=[identifier(c) for c in columns])
-    return exp.Insert(this=target, expression=query)
+    return exp.Insert(this=_columns_of(step.target, columns), expression=query)
 
 
 def _merge(step: MergeAdd, dialect: str) -> exp.Expr:
@@ -234,6 +235,33 @@ def _delete(step: DeleteMatching, dialect: str) -> exp.Expr:
     )
 
 
+def replace_sql(step: Replace, dialect: str, alone: bool) -> list[exp.Expr]:
+    query = stamped(contents_query(step.source, step.columns, dialect), step.columns, step.stamp)
+    if dialect != "postgres":
+        stored: list[exp.Expr] = [exp.Create(this=table(step.target), kind="TABLE", replace=True, expression=query)]
+    else:  # which does not drop a table that a view reads
+        columns = (step.stamp, *step.columns) if step.stamp else step.columns
+        stored = [
+            exp.Delete(this=table(step.target)),
+            exp.Insert(this=_columns_of(step.target, columns), expression=query),
+        ]
+    if step.kept_of is None or not alone:
+        return stored
+    columns = (names.VERSION, *step.columns)
+    rows = exp.select(this_version(), *(exp.column(identifier(c)) for c in step.columns)).from_(table(step.target))
+    return [exp.Insert(this=_columns_of(names.log(step.kept_of), columns), expression=rows), *stored]
+
+
+def _columns_of(name: TableName, columns: Sequence[str]) -> exp.Schema:
+    return exp.Schema(this=table(name), expressions=[identifier(c) for c in columns])
+
+
+def rename_sql(name: TableName, new: TableName, dialect: str) -> str:
+    """`new` in the same schema."""
+    renamed = exp.AlterRename(this=exp.Table(this=identifier(new.name)))
+    return exp.Alter(this=table(name), kind="TABLE", actions=[renamed]).sql(dialect=dialect)
+
+
 def take_out(step: TakeOut, dialect: str) -> list[exp.Expr]:
     """Choose the stored rows that go, write them to the log, remove them."""
     backing, chosen = names.backing(step.view), out_of(step.view)
@@ -253,7 +281,7 @@ def take_out(step: TakeOut, dialect: str) -> list[exp.Expr]:
         query = query.where("_vk_number <= _vk_gone")
     columns = [exp.column(identifier(c)) for c in every]
     log = exp.Insert(
-        this=exp.Schema(this=table(names.log(step.view)), expressions=[identifier(c) for c in (names.VERSION, *every)]),
+        this=_columns_of(names.log(step.view), (names.VERSION, *every)),
         expression=exp.select(exp.alias_(this_version(), identifier(names.VERSION)), *columns).from_(table(chosen)),
     )
     addresses = exp.select("_vk_address").from_(table(chosen))

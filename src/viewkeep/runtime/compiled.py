@@ -135,7 +135,7 @@ class CompiledView:
             if isinstance(self.layout, GroupLayout):
                 made = refresh_groups(self.layout, context, appended, self.keeps_changes)
             else:
-                made = refresh_bag(self.layout, context, appended)
+                made = refresh_bag(self.layout, context, appended, self.keeps_changes)
             self._programs[shape] = simplify_program(made)
         return self._programs[shape]
 

@@ -14,7 +14,7 @@ from viewkeep.strategy.components import Rule
 from viewkeep.strategy.graph import FORMATS, as_dot, as_mermaid, as_text, graphs_of
 from viewkeep.strategy.layout import BagLayout, GroupLayout
 from viewkeep.strategy.methods import method_of
-from viewkeep.strategy.program import Append, MergeAdd, Program, Stage
+from viewkeep.strategy.program import Append, MergeAdd, Program, Replace, Stage
 
 
 def explain_compiled(
@@ -95,7 +95,7 @@ def _rules(layout: GroupLayout) -> Iterator[str]:
 
 def _delta(program: Program) -> str:
     for step in program.steps:
-        if isinstance(step, Append | Stage | MergeAdd) and not isinstance(step.source, str):
+        if isinstance(step, Append | Stage | MergeAdd | Replace) and not isinstance(step.source, str):
             return show(step.source)
     return "none"
 

@@ -10,15 +10,19 @@ from viewkeep.strategy.layout import BagLayout
 from viewkeep.strategy.logged import append_rows, stage_change, staged
 from viewkeep.strategy.partitioned import partition_change
 from viewkeep.strategy.program import Program, Step, TakeOut
+from viewkeep.strategy.replaced import replace_rows
 
 
-def refresh_bag(layout: BagLayout, context: Context, append_only: bool) -> Program:
+def refresh_bag(layout: BagLayout, context: Context, append_only: bool, keeps_changes: bool) -> Program:
     """ΔV applied to the stored rows.
 
     `append_only`: no source lost a row and the plan cannot turn an insert into a delete, so nothing
     leaves the view. With one delta there is nothing to cancel either; with more, the old state that
     one branch reads (new minus changes) takes back what another has counted.
     """
+    if layout.replaced:
+        why = "a window over all rows: all of them leave, and come anew"
+        return Program((replace_rows(layout, layout.contents, context.fresh, why, keeps_changes),))
     if layout.partition is not None:
         found = partition_change(layout.contents, layout.partition, layout.scan(), context)
         return Program(() if found is None else apply_rows(layout, found))

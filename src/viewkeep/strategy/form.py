@@ -16,9 +16,11 @@ class Form:
     """Whether so they are where a rank shows a few, or where groups of the first are shown."""
     keyed: bool = False
     """Whether the key of the rows is stored where the user has left it out: strategy/hidden_key.py."""
+    replaced: bool = False
+    """Whether all rows are stored anew at each refresh where a window is over all of them: strategy/replaced.py."""
 
 
 PLAIN = Form()
 ON_A_LAKE = Form(kept=4)
-EMBEDDED = Form(bounded=True, ranked=True, keyed=True)
+EMBEDDED = Form(bounded=True, ranked=True, keyed=True, replaced=True)
 """Of a database that viewkeep watches: a bound has to be moved now and then, and a key may turn out not to be one."""

@@ -13,6 +13,7 @@ from viewkeep.catalog import Catalog, TableName
 from viewkeep.errors import SqlError
 from viewkeep.incremental.reproducible import reproducible
 from viewkeep.incremental.weighted import keep
+from viewkeep.plan.clock import is_timed
 from viewkeep.plan.keys import keys_of
 from viewkeep.plan.nodes import (
     Aggregate,
@@ -76,6 +77,12 @@ class BagLayout(Layout):
     """Where the top is a window: how the rows of an affected partition are found."""
     bound: Bound | None = None
     """Where only the first rows are stored."""
+    replaced: bool = False
+    """Whether all rows are stored anew when something changes: replaced.py."""
+
+    @property
+    def dated(self) -> bool:
+        return not self.replaced
 
     @property
     def found_by(self) -> tuple[str, ...]:
@@ -95,6 +102,10 @@ class GroupLayout(Layout):
 
     aggregate: Aggregate
     state: State
+
+    @property
+    def replaced(self) -> bool:
+        return False
 
     @property
     def dated(self) -> bool:
@@ -134,7 +145,7 @@ def layout_of(
     core = core_of(query.root, form)
     if isinstance(core.node, Aggregate):
         return _groups(view, query, core.node, fresh, decimal_average, form.kept)
-    return _rows(view, query, core, catalog, fresh, form.keyed)
+    return _rows(view, query, core, catalog, fresh, form)
 
 
 def _groups(
@@ -152,16 +163,14 @@ def _groups(
     return GroupLayout(view, query.names, fields, labels, contents, above, cuts(query.root, top), core, state)
 
 
-def _rows(
-    view: TableName, query: Query, stored: Core, catalog: Catalog, fresh: Fresh, may_hide_a_key: bool
-) -> BagLayout:
+def _rows(view: TableName, query: Query, stored: Core, catalog: Catalog, fresh: Fresh, form: Form) -> BagLayout:
     top = stored.node
     core, partition = partition_of(top)
     if partition is None:
         core = reproducible(core)
     keys = sorted(keys_of(core, catalog), key=lambda k: (len(k), sorted(k)))
     key = tuple(sorted(keys[0])) if keys else None
-    if key is None and partition is None and may_hide_a_key:
+    if key is None and partition is None and form.keyed:
         core, key = with_key(core, catalog, fresh) or (core, None)
     contents, bound = core, None
     if partition is None and stored.cut is not None:
@@ -183,6 +192,8 @@ def _rows(
         "no key of the result is known" if key is None else "every row is found by its key",
         partition,
         bound,
+        # Where time alone can move rows it mostly moves none, and that has to be found out.
+        form.replaced and partition is not None and not partition.scalars and not is_timed(core),
     )
 
 

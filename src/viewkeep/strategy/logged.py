@@ -2,6 +2,7 @@
 
 A view of rows: every stored row has the version it came in; the log has the rows that left, with
 the versions they came and left in. So a row is written once when it comes and once when it goes.
+A view that is stored anew at each refresh: see replaced.py.
 A view of additive state: the log has what each group gained and lost, by version.
 """
 

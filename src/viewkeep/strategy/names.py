@@ -41,6 +41,11 @@ def log(table: TableName) -> TableName:
     return TableName(f"log_{table}", SCHEMA)
 
 
+def left(view: TableName, version: int) -> TableName:
+    """All rows of a view that left it in one version, where they were set aside and not logged."""
+    return TableName(f"left_{version}_{view}", SCHEMA)
+
+
 def delta(table: TableName) -> TableName:
     """The changes that the refresh under way has to consume; bound anew for each refresh."""
     return TableName(f"_vk_delta_{table}")

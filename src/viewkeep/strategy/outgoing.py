@@ -4,10 +4,13 @@ A view of rows: those that came after the version, and those that left after it 
 The finalising query is linear, so it is applied to them.
 A view of additive state: for each group in the log, the state now and the state before (now minus
 what was logged) are both finalised.
+A view that is stored anew at each refresh: its rows now, and the table that held them then.
 A finalising query with LIMIT is not linear: then all stored rows are finalised, before and after.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from sqlglot import exp
 
@@ -34,9 +37,14 @@ from viewkeep.strategy.layout import BagLayout, GroupLayout
 from viewkeep.strategy.logged import came_since, left_since, state_log
 
 
-def outgoing(layout: BagLayout | GroupLayout, since: int, fresh: Fresh) -> Weighted:
-    """What the view gained and lost after a version, in units."""
-    if isinstance(layout, GroupLayout) and layout.state.additive:
+def outgoing(layout: BagLayout | GroupLayout, since: int, fresh: Fresh, aside: Sequence[int] = ()) -> Weighted:
+    """What the view gained and lost after a version, in units. `aside`: versions in which all rows left."""
+    now: Node
+    before: Node
+    if layout.replaced:
+        then = min((v for v in aside if v > since), default=None)
+        now, before = layout.scan(), layout.scan(None if then is None else names.left(layout.view, then))
+    elif isinstance(layout, GroupLayout) and layout.state.additive:
         now, before = _state_now(layout, since, fresh), _state_before(layout, since, fresh)
     elif layout.ordered:
         now, before = layout.scan(), _rows_before(layout, since, fresh)

@@ -96,7 +96,11 @@ class Clear:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Make a stored table anew: what it had is dropped, not deleted row by row."""
+    """Make a stored table anew: what it had is dropped, not deleted row by row.
+
+    `kept_of`: the view whose old rows are kept nevertheless, as the table that they are in, under another name
+    (names.left). A program that is run without viewkeep copies them to the log.
+    """
 
     target: TableName
     columns: tuple[str, ...]
@@ -104,6 +108,7 @@ class Replace:
     why: str
     stamp: str | None = None
     by_value: ByValue | None = None
+    kept_of: TableName | None = None
 
 
 Step = Stage | Append | MergeAdd | DropEmpty | DeleteMatching | TakeOut | Clear | Replace

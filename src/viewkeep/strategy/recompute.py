@@ -15,8 +15,8 @@ from viewkeep.strategy.bounded import COLUMN, Bound
 from viewkeep.strategy.grouped import nonzero
 from viewkeep.strategy.layout import BagLayout, GroupLayout
 from viewkeep.strategy.logged import append_rows, stage_change, staged
-from viewkeep.strategy.program import Append, Clear, Program, Replace, Stage, Step, TakeOut
-from viewkeep.strategy.ranks import ranks_by_value
+from viewkeep.strategy.program import Append, Clear, Program, Stage, Step, TakeOut
+from viewkeep.strategy.replaced import replace_rows
 
 
 def recompute(layout: BagLayout | GroupLayout, fresh: Fresh, text: str | None = None, logged: bool = True) -> Program:
@@ -33,9 +33,8 @@ def recompute(layout: BagLayout | GroupLayout, fresh: Fresh, text: str | None = 
     )
     if isinstance(layout, BagLayout) and layout.bound is not None:
         return Program((*_bound_anew(layout.bound), *recompute(replace(layout, bound=None), fresh, text, logged).steps))
-    if not logged:  # nothing is compared, so nothing has to be kept beside
-        by_value = None if isinstance(source, str) else ranks_by_value(source, fresh)
-        return Program((Replace(names.backing(layout.view), layout.columns, source, stage.why, stamp, by_value),))
+    if not logged or layout.replaced:  # nothing is compared, so nothing has to be kept beside
+        return Program((replace_rows(layout, source, fresh, stage.why, logged),))
     if isinstance(layout, GroupLayout) and layout.state.additive:
         return Program((stage, _state_difference(layout, new, old), *replaced))
     change = to_units(add([Weighted(new), negate(Weighted(old), fresh)], layout.stored, fresh), fresh)

@@ -25,6 +25,7 @@ from viewkeep.runtime.transactional.changes import changes_since
 from viewkeep.runtime.transactional.refresh import Refresher
 from viewkeep.runtime.transactional.store import LOST, Store
 from viewkeep.runtime.transactional.verify import verify_view
+from viewkeep.runtime.transactional.view_log import versions_aside
 from viewkeep.sql.parse import Statement, to_dialect
 from viewkeep.strategy import names
 from viewkeep.strategy.form import EMBEDDED
@@ -141,7 +142,7 @@ class TransactionalDatabase(Database):
 
     def _remove(self, record: ViewRecord) -> None:
         """Its tables, its bookkeeping, and the capture that no other view needs."""
-        for statement in teardown_sql(record.name, self.dialect):
+        for statement in teardown_sql(record.name, versions_aside(self.engine, record.name), self.dialect):
             self.engine.execute(statement)
         self.engine.execute(drop_temporary(names.delta(record.name), self.dialect))
         self.store.drop_view(record.name)

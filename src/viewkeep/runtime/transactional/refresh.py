@@ -21,8 +21,6 @@ from viewkeep.emit.statements import ByValue, Search, Statement, out_of, program
 from viewkeep.errors import EngineError, RefreshError, ViewkeepError
 from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.clock import NOW, THEN
-from viewkeep.plan.nodes import Field, Named, Project
-from viewkeep.plan.scalars import column
 from viewkeep.runtime.clock import from_micros, to_micros
 from viewkeep.runtime.compiled import CompiledView
 from viewkeep.runtime.database import NotAsThought
@@ -31,19 +29,17 @@ from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import RefreshReport
 from viewkeep.runtime.transactional.capture import TRIGGERS, Look, Pending
 from viewkeep.runtime.transactional.store import LOST, Books, SourceRecord
+from viewkeep.runtime.transactional.view_log import ViewLog
 from viewkeep.strategy import names
 from viewkeep.strategy.bounded import COLUMN, Bound, rows_within_a_new_bound
 from viewkeep.strategy.choose import Situation, choose, with_foreign_keys
 from viewkeep.strategy.layout import BagLayout
-from viewkeep.strategy.outgoing import outgoing
 from viewkeep.strategy.program import Append, Clear, DeleteMatching, DropEmpty, MergeAdd, Replace, Stage, TakeOut
 from viewkeep.strategy.shape import Shape
 
 if TYPE_CHECKING:
     from viewkeep.runtime.transactional.database import TransactionalDatabase
 
-KEPT_VERSIONS = 100
-"""How far back a view's own changes can be asked for, in runs."""
 LARGE, FEW = 500_000, 5
 """From how many stored rows on, and if for each that leaves there are so many values of a key column, rows are looked
 for by that column first."""
@@ -238,9 +234,8 @@ class Refresher:
             self.store.put_time(folded, run.times[folded])
         for folded in run.lost:  # views outside this run missed the unexplained rows too
             self.store.lose(run.sources[folded].name, run.version)
-        if run.version % 10 == 0:
-            for folded in run.moved:
-                self._forget(run, run.records[folded])
+        for folded in run.moved:
+            self._forget(run, run.records[folded])
 
     def _floor(self, run: _Run, readers: list[str], source: str) -> int:
         """The version up to which every reader has consumed a source; the lost ones start anew."""
@@ -250,10 +245,11 @@ class Refresher:
     def _forget(self, run: _Run, record: ViewRecord) -> None:
         """Drop a view's oldest changes, except what views above it still need."""
         assert run.version is not None
+        log = self._log(record)
+        if not log.is_due(run.version):
+            return
         above = [p[record.name.folded] for p in run.positions.values() if record.name.folded in p]
-        oldest = min([run.version - KEPT_VERSIONS, *(p for p in above if p != LOST)])
-        log = table_text(names.log(record.name), self.dialect)
-        self.engine.execute(f"DELETE FROM {log} WHERE _vk_version <= ?", [oldest])
+        log.forget(min([run.version - log.kept, *(p for p in above if p != LOST)]))
 
     def _tick(self, run: _Run) -> int:
         """The version of this run. The clock itself moves when the run settles; then two runs at once collide."""
@@ -369,9 +365,10 @@ class Refresher:
         return self._parent_change(run, run.records[source.folded], position)
 
     def _parent_change(self, run: _Run, parent: ViewRecord, position: int) -> _Change:
-        if not self._moved_since(parent, position):
+        log = self._log(parent)
+        if not log.moved_since(position):
             return _Change()
-        sql = outgoing_sql(self.compiled(parent), position, self.dialect)
+        sql = log.changes_sql(position)
         delta = table_text(names.delta(parent.name), self.dialect)
         self.engine.execute(f"CREATE OR REPLACE TEMP TABLE {delta} AS {sql}")
         inserted, deleted = self.engine.execute(
@@ -379,12 +376,8 @@ class Refresher:
         )[0]
         return _Change(inserted, deleted)
 
-    def _moved_since(self, view: ViewRecord, position: int) -> bool:
-        log, backing = (table_text(n(view.name), self.dialect) for n in (names.log, names.backing))
-        looks = [f"SELECT 1 FROM {log} WHERE _vk_version > {position:d}"]
-        if self.compiled(view).layout.dated:
-            looks.append(f"SELECT 1 FROM {backing} WHERE _vk_born > {position:d}")
-        return any(self.engine.execute(f"{look} LIMIT 1") for look in looks)
+    def _log(self, view: ViewRecord) -> ViewLog:
+        return ViewLog(self.engine, self.compiled(view))
 
     def _stored_rows(self, run: _Run, record: ViewRecord) -> int:
         if record.name.folded not in run.rows:
@@ -454,7 +447,7 @@ class Refresher:
             counts = self._apply(run, compiled, statements)
         except ViewkeepError as error:
             raise self._failed(record, error) from error
-        self.engine.execute(f"DELETE FROM {table_text(names.log(record.name), self.dialect)}")
+        self._log(record).forget(run.version)
         self.store.lose(record.name)
         for positions in run.positions.values():
             if record.name.folded in positions:
@@ -480,6 +473,8 @@ class Refresher:
         for statement in statements:
             if isinstance(statement.step, DropEmpty) and not empty:
                 continue
+            if isinstance(statement.step, Replace) and statement.step.kept_of is not None:
+                ViewLog(self.engine, compiled).set_aside(run.started + 1)
             sql, given = statement.sql, {name: values[name] for name in statement.parameters}
             if statement.search is not None:
                 expected = int(self.engine.execute(statement.search.count)[0][0])
@@ -558,12 +553,3 @@ class Refresher:
                 "a declared key does not hold, or a change was not captured",
                 by_value=isinstance(compiled.layout, BagLayout) and compiled.layout.key is not None,
             )
-
-
-def outgoing_sql(compiled: CompiledView, since: int, dialect: str) -> str:
-    """A view's own changes after a version, under its user-visible column names and a weight."""
-    change = outgoing(compiled.layout, since, compiled.fresh)
-    payload = change.payload
-    weight = Named(Field(names.WEIGHT, "INTEGER"), change.weight_scalar)
-    node = Project(change.node, (weight, *(Named(f, column(f.id)) for f in payload)))
-    return query_sql(node, (names.WEIGHT, *compiled.layout.output), dialect).sql(dialect=dialect)

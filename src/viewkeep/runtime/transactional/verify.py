@@ -30,8 +30,8 @@ from viewkeep.runtime.keys import broken_keys
 from viewkeep.runtime.parts import parts_of, read_by
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import VerifyReport
-from viewkeep.runtime.transactional.refresh import outgoing_sql
 from viewkeep.runtime.transactional.store import LOST
+from viewkeep.runtime.transactional.view_log import ViewLog
 from viewkeep.sql.clock import at_time
 from viewkeep.sql.parse import parse_one
 from viewkeep.sql.references import replace_tables
@@ -59,7 +59,7 @@ def verify_view(db: TransactionalDatabase, record: ViewRecord) -> VerifyReport:
                 db.capture.bind(source, position, known[source.folded].columns)
             else:
                 delta = table(names.delta(source)).sql(dialect=dialect)
-                sql = outgoing_sql(db.compiled(db.views[source.folded]), position, dialect)
+                sql = ViewLog(engine, db.compiled(db.views[source.folded])).changes_sql(position)
                 engine.execute(f"CREATE OR REPLACE TEMP TABLE {delta} AS {sql}")
             stand_ins[source.folded] = _as_seen(engine, catalog.get(source))
         view = exp.select("*").from_(table(record.name)).sql(dialect=dialect)
