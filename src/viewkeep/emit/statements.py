@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -67,8 +67,8 @@ class Statement:
     sql: str
     step: Step
     why: str
-    logs_removed: bool = False
-    """Whether it writes the rows that leave the view, so that its count is theirs."""
+    counts_removed: bool = False
+    """Whether its count is that of the rows that leave the view."""
     parameters: frozenset[str] = frozenset()
     """Names of the values that it needs: the run's version, the time now and at the last refresh."""
     search: Search | None = None
@@ -80,9 +80,10 @@ def program_sql(program: Program, dialect: str, alone: bool = False) -> list[Sta
     """`alone`: for a program that is run without viewkeep, which has nobody to give it its parameter."""
     found = []
     for step in program.steps:
+        build = take_out_by_key if isinstance(step, TakeOut) and step.by_key and not alone else take_out
         match step:
             case TakeOut():
-                trees = take_out(step, dialect)
+                trees = build(step, dialect)
             case Replace():
                 trees = replace_sql(step, dialect, alone)
             case _:
@@ -90,13 +91,13 @@ def program_sql(program: Program, dialect: str, alone: bool = False) -> list[Sta
         for number, tree in enumerate(map(with_clock if alone else with_variables, trees)):
             sql, needed = tree.sql(dialect=dialect, pretty=True), parameters_of(tree)
             search = None
-            if isinstance(step, TakeOut) and number == 0 and step.exact and not alone:
-                search = _search(step, tree, dialect)
+            if isinstance(step, TakeOut) and step.exact and not alone and (number == 0 or build is take_out_by_key):
+                search = _search(step, build, number, dialect)
             by_value = None
             if isinstance(step, Replace) and step.by_value is not None and not alone:
                 by_value = _by_value(step, step.by_value, dialect)
-            logs_removed = isinstance(step, TakeOut) and number == 1
-            found.append(Statement(sql, step, step.why, logs_removed, needed, search, by_value))
+            counts_removed = isinstance(step, TakeOut) and number == 1
+            found.append(Statement(sql, step, step.why, counts_removed, needed, search, by_value))
     return found
 
 
@@ -262,19 +263,17 @@ def rename_sql(name: TableName, new: TableName, dialect: str) -> str:
     return exp.Alter(this=table(name), kind="TABLE", actions=[renamed]).sql(dialect=dialect)
 
 
-def take_out(step: TakeOut, dialect: str) -> list[exp.Expr]:
-    """Choose the stored rows that go, write them to the log, remove them."""
+def take_out(step: TakeOut, dialect: str, first: str | None = None) -> list[exp.Expr]:
+    """Choose the stored rows that go, write them to the log, remove them. `first`: see Search."""
     backing, chosen = names.backing(step.view), out_of(step.view)
     every = (names.BORN, *step.columns)
     source, address = query_sql(step.source, step.asked, dialect), _address(dialect)
     if step.unique:
-        matches: exp.Expr = exp.true()
-        if step.match:
-            matches = exp.and_(*(null_safe_equal(_of("stored", c), _of("gone", c)) for c in step.match))
         values = [_of("gone" if step.whole else "stored", c) for c in step.columns]
         wanted = exp.select(exp.alias_(address, "_vk_address"), _of("stored", names.BORN), *values)
         query = wanted.from_(exp.alias_(table(backing), "stored", table=True))
-        query = query.join(source.subquery("gone", copy=False), on=matches)
+        query = query.join(source.subquery("gone", copy=False), on=_same(step))
+        query = query.where(*_among(step, first, dialect))
     else:
         numbered = _numbered(backing, step.match, every, source, address).subquery("numbered", copy=False)
         query = exp.select("_vk_address", *(exp.column(identifier(c)) for c in every)).from_(numbered)
@@ -292,14 +291,57 @@ def take_out(step: TakeOut, dialect: str) -> list[exp.Expr]:
     return [temporary(chosen, query, dialect), log, remove]
 
 
-def _search(step: TakeOut, tree: exp.Expr, dialect: str) -> Search:
-    gone, by = query_sql(step.source, step.asked, dialect).subquery("gone"), {}
+def take_out_by_key(step: TakeOut, dialect: str, first: str | None = None) -> list[exp.Expr]:
+    """The same where the source has all columns and finds each row by its key: write the source to the log, remove what
+    it matches.
+
+    The log also wants to know when a row came, if that was after the oldest version that somebody may ask for. Such
+    rows were added last, so DuckDB skips all blocks before them: looking all rows up first, to remove them by their
+    addresses, takes twice as long."""
+    stored = exp.alias_(table(names.backing(step.view)), "stored", table=True)
+    gone = query_sql(step.source, step.asked, dialect).subquery("gone", copy=False)
+    young = exp.select(*(_of("stored", c) for c in (names.BORN, *step.match))).from_(stored)
+    recent = exp.GT(this=_of("stored", names.BORN), expression=exp.Placeholder(this=names.OLDEST))
+    young = young.where(recent, *_among(step, first, dialect))
+    born = exp.Coalesce(this=_of("stored", names.BORN), expressions=[exp.Literal.number(0)])
+    rows = exp.select(
+        exp.alias_(this_version(), identifier(names.VERSION)),
+        exp.alias_(born, identifier(names.BORN)),
+        *(_of("gone", c) for c in step.columns),
+    )
+    rows = rows.from_(gone).join(young.subquery("stored", copy=False), on=_same(step), join_type="left")
+    columns = (names.VERSION, names.BORN, *step.columns)
+    matched = exp.and_(_same(step), *_among(step, first, dialect))
+    return [
+        exp.Insert(this=_columns_of(names.log(step.view), columns), expression=rows),
+        exp.Delete(this=stored.copy(), using=[gone.copy()], where=exp.Where(this=matched)),
+    ]
+
+
+def _same(step: TakeOut) -> exp.Expr:
+    """That a stored row is one that goes."""
+    return (
+        exp.and_(*(null_safe_equal(_of("stored", c), _of("gone", c)) for c in step.match)) if step.match else exp.true()
+    )
+
+
+def _among(step: TakeOut, first: str | None, dialect: str) -> list[exp.Expr]:
+    """That a stored row has a value, in one column, of a row that goes: no condition where no column is named."""
+    if first is None:
+        return []
     types = {name: f.type for name, f in zip(step.asked, step.source.fields, strict=True)}
+    gone = query_sql(step.source, step.asked, dialect).subquery("gone", copy=False)
+    values = exp.select(unbounded(_of("gone", first), types[first])).from_(gone).subquery()
+    return [exp.In(this=_of("stored", first), query=values)]
+
+
+def _search(step: TakeOut, build: Callable[[TakeOut, str, str], list[exp.Expr]], number: int, dialect: str) -> Search:
+    """`build` makes the statements of a step, of which the one with this number is looked at."""
+    by = {}
     for name in step.match if step.unique else ():
-        values = exp.select(unbounded(_of("gone", name), types[name])).from_(gone).subquery()
-        narrowed = tree.copy()
-        narrowed.set("expression", narrowed.expression.where(exp.In(this=_of("stored", name), query=values)))
+        narrowed = with_variables(build(step, dialect, name)[number])
         by[name] = narrowed.sql(dialect=dialect, pretty=True, copy=False)
+    gone = query_sql(step.source, step.asked, dialect).subquery("gone", copy=False)
     known = [_statistic(c, asked) for c in by for asked in ("approx_unique", "has_null")]
     statistics = exp.select(*known).from_(exp.alias_(table(names.backing(step.view)), "stored", table=True)).limit(1)
     count = exp.select(exp.Count(this=exp.Star())).from_(gone)

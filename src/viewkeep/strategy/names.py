@@ -19,6 +19,8 @@ KEY = "_vk_key_"
 RESERVED = "_vk_"
 RUN = "version"
 """The parameter that stands for the version of the run under way."""
+OLDEST = "oldest"
+"""The parameter that stands for the oldest version since which somebody may ask for a view's changes."""
 BOUND = "bound"
 """The parameter that stands for the bound of a view of which the first rows are stored."""
 CLOCK = TableName("clock", SCHEMA)

@@ -82,6 +82,11 @@ class TakeOut:
     whole: bool = False
 
     @property
+    def by_key(self) -> bool:
+        """Whether the source says all there is to know of a row but when it came."""
+        return self.unique and self.whole
+
+    @property
     def asked(self) -> tuple[str, ...]:
         """The columns of the source. The one group of a global aggregate has no key: there the source says only
         that there is a change."""

@@ -246,10 +246,14 @@ class Refresher:
         """Drop a view's oldest changes, except what views above it still need."""
         assert run.version is not None
         log = self._log(record)
-        if not log.is_due(run.version):
-            return
+        if log.is_due(run.version):
+            log.forget(self._oldest(run, record))
+
+    def _oldest(self, run: _Run, record: ViewRecord) -> int:
+        """The oldest version since which somebody may ask for a view's changes."""
         above = [p[record.name.folded] for p in run.positions.values() if record.name.folded in p]
-        log.forget(min([run.version - log.kept, *(p for p in above if p != LOST)]))
+        kept = min([run.started + 1 - self._log(record).kept, *(p for p in above if p != LOST)])
+        return max(record.created, kept)
 
     def _tick(self, run: _Run) -> int:
         """The version of this run. The clock itself moves when the run settles; then two runs at once collide."""
@@ -470,6 +474,7 @@ class Refresher:
         if bound is not None:
             self.engine.execute(tell_bound_sql(bound.table, self.dialect))
         expected: int | None = None
+        first: str | None = None
         for statement in statements:
             if isinstance(statement.step, DropEmpty) and not empty:
                 continue
@@ -477,9 +482,10 @@ class Refresher:
                 ViewLog(self.engine, compiled).set_aside(run.started + 1)
             sql, given = statement.sql, {name: values[name] for name in statement.parameters}
             if statement.search is not None:
-                expected = int(self.engine.execute(statement.search.count)[0][0])
-                by = self._first_by(compiled, statement.search, expected, rows)
-                sql = statement.search.by[by] if by else sql
+                if expected is None:
+                    expected = int(self.engine.execute(statement.search.count)[0][0])
+                    first = self._first_by(compiled, statement.search, expected, rows)
+                sql = statement.search.by[first] if first else sql
             if statement.by_value is not None and self._few_values(statement.by_value, rows):
                 sql = statement.by_value.sql
             answer = self.engine.execute(sql, given or ())
@@ -496,11 +502,11 @@ class Refresher:
                     if bound is not None and target == bound.table:
                         self.engine.execute(tell_bound_sql(bound.table, self.dialect))
                 case TakeOut() as step:
-                    if statement.logs_removed:
+                    if statement.counts_removed:
                         self._check_removed(compiled, expected, count)
                         expected = None
                         deleted += count
-                        staged.append(out_of(step.view))
+                        staged += [] if step.by_key else [out_of(step.view)]
                 case Clear(target=target) | DeleteMatching(target=target):
                     deleted += count if target == backing else 0
                 case Replace():
@@ -524,7 +530,8 @@ class Refresher:
         """What a program is told."""
         then = run.times.get(compiled.view.folded)
         before = run.now if then is None else from_micros(then)
-        return {names.RUN: run.started + 1, NOW: run.now, THEN: before}
+        oldest = self._oldest(run, run.records[compiled.view.folded])
+        return {names.RUN: run.started + 1, names.OLDEST: oldest, NOW: run.now, THEN: before}
 
     def _first_by(self, compiled: CompiledView, search: Search, expected: int, stored: int) -> str | None:
         """The column by which to look first for rows that leave, if it is of use: it has many values."""
