@@ -13,7 +13,7 @@ from bench.tables import Table
 COLORS = {
     "classical": "#c8553d",
     "foreign-key": "#0b6e4f",
-    "foreign-key, checked": "#74a892",
+    "auto, checked keys": "#74a892",
     "foreign-key-materialized": "#4f6d9b",
     "recompute": "#8d99ae",
 }
@@ -50,7 +50,7 @@ def _plain(ax: Axes) -> None:
 
 def _delta(table: Table, by_share: Table | None) -> plt.Figure:
     """Figure 5: the delta computation; stars by dimensions, then by share of changed rows."""
-    rows, shown = _rows(table), ("classical", "foreign-key", "foreign-key, checked")
+    rows, shown = _rows(table), ("classical", "foreign-key", "auto, checked keys")
     stars = [name for name in rows if name.endswith("dim")]
     views = list(dict.fromkeys(by_share.column("view"))) if by_share else []
     figure, axes = plt.subplots(1, 1 + len(views) + bool(views), figsize=(6 + 4 * (len(views) + bool(views)), 3.8))
@@ -125,7 +125,7 @@ def _approaches(refresh: Table) -> plt.Figure:
     """Figure 7: every approach for the views that have sub-trees."""
     rows = _rows(refresh)
     views = [v for v in rows if v.startswith(("snowflake", "chain"))]
-    shown = ("classical", "foreign-key", "foreign-key, checked", "foreign-key-materialized", "recompute")
+    shown = ("classical", "foreign-key", "auto, checked keys", "foreign-key-materialized", "recompute")
     figure, axes = plt.subplots(1, len(views), figsize=(3.2 * len(views), 3.8), squeeze=False)
     for ax, view in zip(axes[0], views, strict=True):
         values = [1000 * rows[view][f"{s} ms"] for s in shown]

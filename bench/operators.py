@@ -64,6 +64,7 @@ OPERATORS = (
     Operator("qualify", "SELECT id, k, v FROM g QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC, id) = 1"),
     Operator("window below a group", "SELECT n, COUNT(*) AS c FROM (SELECT RANK() OVER (PARTITION BY k ORDER BY v) AS n FROM g) t GROUP BY n"),
     Operator("window without partition", "SELECT id, v FROM g QUALIFY RANK() OVER (ORDER BY v DESC, id) <= 1000"),
+    Operator("… all rows", "SELECT id, RANK() OVER (ORDER BY v) AS n FROM g"),
     Operator("… all rows, no changes kept", "SELECT id, RANK() OVER (ORDER BY v) AS n FROM g", "none"),
     Operator("window over all groups", "SELECT k, SUM(v) AS s, RANK() OVER (ORDER BY SUM(v) DESC) AS n FROM f GROUP BY k"),
     Operator("sum, count, avg", "SELECT k, SUM(v) AS s, COUNT(*) AS n, AVG(v) AS a FROM f GROUP BY k"),

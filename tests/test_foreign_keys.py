@@ -22,8 +22,10 @@ from viewkeep.engine.table_format import NewFile
 from viewkeep.incremental.foreign_keys import Component, components, edges_of
 from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.nodes import Field, Scan
+from viewkeep.runtime.compiled import UNASKED
 from viewkeep.runtime.lake import columns as read_columns
 from viewkeep.runtime.lake.maintenance import Maintenance
+from viewkeep.runtime.transactional import refresh
 from viewkeep.sql.build import build_query
 from viewkeep.strategy.shape import Shape
 
@@ -360,6 +362,29 @@ def test_a_new_dimension_row_alone_concerns_nobody() -> None:
         keeper.sql("INSERT INTO gods VALUES (3, 'c')")
         report = keeper.refresh("v")
         assert (report.strategy, report.rows_inserted, report.rows_deleted) == ("foreign-key", 0, 0)
+
+
+@pytest.mark.parametrize(("rows_from", "strategy"), [(0, "classical"), (100, "foreign-key")])
+def test_of_a_large_fact_nothing_is_asked_for_one_branch(
+    rows_from: int, strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refresh, "LARGE", rows_from)
+    with income() as keeper:
+        keeper.sql("INSERT INTO gods VALUES (3, 'c'); INSERT INTO pay VALUES (3, 3, 30)")
+        report = keeper.refresh("v")
+        assert (report.strategy, report.rows_inserted) == (strategy, 1)
+        assert (UNASKED in report.reason) == (strategy == "classical")
+
+
+def test_of_two_keys_a_large_fact_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refresh, "LARGE", 0)
+    with viewkeep.connect("duckdb://") as keeper:
+        shop = Shop(keeper, 1)
+        keeper.sql(f"CREATE MATERIALIZED VIEW v WITH (policy = 'incremental') AS {VIEWS['snowflake']}")
+        shop.batch("dimensions come")
+        report = keeper.refresh("v")
+        assert report.strategy == "foreign-key"
+        assert UNASKED not in report.dropped.values()
 
 
 def test_a_late_dimension_row_meets_the_facts_that_waited_for_it() -> None:

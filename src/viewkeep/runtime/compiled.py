@@ -44,6 +44,7 @@ from viewkeep.strategy.recompute import recompute
 from viewkeep.strategy.shape import Shape
 from viewkeep.strategy.simplify import simplify, simplify_program
 
+UNASKED = "asking whether it holds reads what its branch reads"
 FIRST_GENERATED = 1001
 """Ids made after planning start here, so that they read apart from the user's columns."""
 
@@ -145,21 +146,32 @@ class CompiledView:
         changed: frozenset[str],
         lost_rows: frozenset[str],
         violated: Callable[[tuple[Edge, ...], Shape], Iterable[tuple[int, int]]],
+        asking_is_cheap: bool = True,
     ) -> tuple[Shape, dict[str, str]]:
-        """The shape of a change, and the foreign keys that cannot be relied on for it, with the reason.
+        """The shape of a change, and the foreign keys that are not relied on for it, with the reason.
 
-        `violated` asks the engine which of some edges are in doubt, and why: by their number and that of the reason."""
+        `violated` asks the engine which of some edges are in doubt, and why: by their number and that of the reason.
+        `asking_is_cheap`: whether that costs less than a branch."""
         relied = self.edges if strategy in ("auto", FOREIGN_KEY, MATERIALIZED) else ()
         asked = tuple(e for e in relied if e.parent_table in changed)
+        alone = None if asking_is_cheap or strategy != "auto" else self._alone_in_doubt(asked)
+        asked = tuple(e for e in asked if e is not alone)
         every = Shape(changed, lost_rows, frozenset(asked), self.timed)
         found = sorted(violated(asked, every)) if asked else []
         broken = {edge: self._why(asked[edge], reason, every) for edge, reason in found}
         kept = [e for i, e in enumerate(asked) if i not in broken]
         if strategy in (FOREIGN_KEY, MATERIALIZED):  # what points at an unchanged table holds anyway
             kept += [e for e in self.edges if e.parent_table not in changed]
-        return Shape.of(changed, lost_rows, frozenset(kept), self.timed), {
-            asked[i].label: why for i, why in broken.items()
-        }
+        dropped = {asked[i].label: why for i, why in broken.items()} | ({alone.label: UNASKED} if alone else {})
+        return Shape.of(changed, lost_rows, frozenset(kept), self.timed), dropped
+
+    def _alone_in_doubt(self, asked: tuple[Edge, ...]) -> Edge | None:
+        """The one key of which tables have to be asked, if it is a fact's: the question reads all of the fact for a few
+        keys, and so does the branch that it could save, and no other table of size."""
+        doubtful = [e for e in asked if not e.enforced]
+        if len(doubtful) != 1 or any(e.parent == doubtful[0].child for e in self.edges):
+            return None
+        return doubtful[0]
 
     def doubts(self, edge: Edge, shape: Shape) -> Doubts | None:
         """What speaks against relying on an edge for a change."""

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 LARGE, FEW = 500_000, 5
 """From how many stored rows on, and if for each that leaves there are so many values of a key column, rows are looked
-for by that column first."""
+for by that column first. Reading a table with so many rows takes time."""
 SHARED = 20
 """Rows that have the same value, on the average, where ranks are computed by value."""
 
@@ -309,7 +309,11 @@ class Refresher:
             self._bind(run, record, changed)
             lost_rows = frozenset(s for s, c in changed.items() if c.deleted)
             shape, dropped = compiled.shape(
-                record.strategy, frozenset(changed), lost_rows, partial(self._violated, compiled)
+                record.strategy,
+                frozenset(changed),
+                lost_rows,
+                partial(self._violated, compiled),
+                asking_is_cheap=max(sizes.values()) < LARGE,
             )
             shape = replace(shape, by_size=tuple(sorted(changed, key=lambda s: (sizes[s], s))))
             choice = with_foreign_keys(choice, shape, dropped, bool(record.parts))
