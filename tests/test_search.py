@@ -120,3 +120,17 @@ def test_keys_of_any_type(kind: str, searches: list[str]) -> None:
         assert keeper.refresh("v").strategy == "classical"
         assert searches[0] == ("_vk_key_2" if kind in ("BOOLEAN", "INT[]") else "_vk_key_1")
         assert_view_equals_query(keeper, "v", "SELECT x FROM t")
+
+
+def test_rows_with_one_key_leave_with_the_versions_they_came_in() -> None:
+    """Of a declared key that does not hold, and of what is told to those who follow the view."""
+    with wide(10, "i, i") as keeper:
+        versions = [keeper.history("v")[-1].version]
+        for rows in ("(50, 50, 1)", "(50, 50, 1), (50, 50, 2)"):
+            keeper.sql(f"INSERT INTO t VALUES {rows}")
+            versions.append(keeper.refresh("v").version)
+        keeper.sql("DELETE FROM t WHERE a = 50")
+        assert "rows were found by value" in keeper.refresh("v").reason
+        assert_view_equals_query(keeper, "v", "SELECT x FROM t")
+        told = [sorted((r["_w"], r["x"]) for r in keeper.changes("v", since=v).to_pylist()) for v in versions]
+        assert told == [[], [(-1, 1)], [(-1, 1), (-1, 1), (-1, 2)]]

@@ -41,7 +41,7 @@ class Search:
     """Rows that leave a view, before they are looked for."""
 
     count: str
-    """How many they are."""
+    """How many they are; and how many keys they have, where they are found by their key."""
     statistics: str
     """What DuckDB knows of each key column of the stored rows: about how many values it has, and whether a NULL."""
     by: Mapping[str, str]
@@ -345,6 +345,11 @@ def _search(step: TakeOut, build: Callable[[TakeOut, str, str], list[exp.Expr]],
     known = [_statistic(c, asked) for c in by for asked in ("approx_unique", "has_null")]
     statistics = exp.select(*known).from_(exp.alias_(table(names.backing(step.view)), "stored", table=True)).limit(1)
     count = exp.select(exp.Count(this=exp.Star())).from_(gone)
+    if step.by_key:
+        keys = exp.select(exp.alias_(exp.Count(this=exp.Star()), "rows")).from_(gone)
+        keys = keys.group_by(*(_of("gone", c) for c in step.match))
+        rows = exp.Coalesce(this=exp.Sum(this=exp.column("rows")), expressions=[exp.Literal.number(0)])
+        count = exp.select(exp.cast(rows, "BIGINT"), exp.Count(this=exp.Star())).from_(keys.subquery("keys"))
     return Search(count.sql(dialect=dialect), statistics.sql(dialect=dialect), by)
 
 
