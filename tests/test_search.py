@@ -111,14 +111,15 @@ def test_keys_of_any_type(kind: str, searches: list[str]) -> None:
         "BOOLEAN": "i % 2 = 0",
         "INT[]": "[i]",
     }.get(kind, f"i::{kind}")
+    first = "_vk_key_2" if kind in ("BOOLEAN", "INT[]") else "_vk_key_1"
     with viewkeep.connect("duckdb://") as keeper:
         keeper.sql(f"CREATE TABLE t (a {kind}, b INTEGER, x INTEGER)")
         keeper.declare_key("t", ["a", "b"])
-        keeper.sql(f"INSERT INTO t SELECT {made}, i % 10, i % 7 FROM range(100) r(i)")
+        keeper.sql(f"INSERT INTO t SELECT {made}, {'i' if kind == 'BOOLEAN' else 'i % 10'}, i % 7 FROM range(100) r(i)")
         keeper.sql("CREATE MATERIALIZED VIEW v WITH (policy = 'incremental') AS SELECT x FROM t")
         keeper.sql("DELETE FROM t WHERE x = 3")
         assert keeper.refresh("v").strategy == "classical"
-        assert searches[0] == ("_vk_key_2" if kind in ("BOOLEAN", "INT[]") else "_vk_key_1")
+        assert searches[0] == first
         assert_view_equals_query(keeper, "v", "SELECT x FROM t")
 
 

@@ -311,10 +311,12 @@ def take_out_by_key(step: TakeOut, dialect: str, first: str | None = None) -> li
     )
     rows = rows.from_(gone).join(young.subquery("stored", copy=False), on=_same(step), join_type="left")
     columns = (names.VERSION, names.BORN, *step.columns)
-    matched = exp.and_(_same(step), *_among(step, first, dialect))
+    # EXISTS, not USING: a semi join passes on nothing but addresses.
+    goes = exp.Exists(this=exp.select("1").from_(gone.copy()).where(_same(step)))
+    matched = exp.and_(goes, *_among(step, first, dialect))
     return [
         exp.Insert(this=_columns_of(names.log(step.view), columns), expression=rows),
-        exp.Delete(this=stored.copy(), using=[gone.copy()], where=exp.Where(this=matched)),
+        exp.Delete(this=stored.copy(), where=exp.Where(this=matched)),
     ]
 
 
