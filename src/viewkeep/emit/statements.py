@@ -312,7 +312,8 @@ def take_out_by_key(step: TakeOut, dialect: str, first: str | None = None) -> li
     rows = rows.from_(gone).join(young.subquery("stored", copy=False), on=_same(step), join_type="left")
     columns = (names.VERSION, names.BORN, *step.columns)
     # EXISTS, not USING: a semi join passes on nothing but addresses.
-    goes = exp.Exists(this=exp.select("1").from_(gone.copy()).where(_same(step)))
+    keys = gone.copy() if first is None else _unbounded(step, step.match, dialect).subquery("gone", copy=False)
+    goes = exp.Exists(this=exp.select("1").from_(keys).where(_same(step)))
     matched = exp.and_(goes, *_among(step, first, dialect))
     return [
         exp.Insert(this=_columns_of(names.log(step.view), columns), expression=rows),
@@ -331,10 +332,14 @@ def _among(step: TakeOut, first: str | None, dialect: str) -> list[exp.Expr]:
     """That a stored row has a value, in one column, of a row that goes: no condition where no column is named."""
     if first is None:
         return []
+    return [exp.In(this=_of("stored", first), query=_unbounded(step, [first], dialect).subquery())]
+
+
+def _unbounded(step: TakeOut, columns: Sequence[str], dialect: str) -> exp.Select:
+    """Columns of the rows that go, of which DuckDB knows no bounds."""
     types = {name: f.type for name, f in zip(step.asked, step.source.fields, strict=True)}
     gone = query_sql(step.source, step.asked, dialect).subquery("gone", copy=False)
-    values = exp.select(unbounded(_of("gone", first), types[first])).from_(gone).subquery()
-    return [exp.In(this=_of("stored", first), query=values)]
+    return exp.select(*(exp.alias_(unbounded(_of("gone", c), types[c]), identifier(c)) for c in columns)).from_(gone)
 
 
 def _search(step: TakeOut, build: Callable[[TakeOut, str, str], list[exp.Expr]], number: int, dialect: str) -> Search:
