@@ -599,6 +599,14 @@ CASES = (
         "SELECT id, qty FROM orders QUALIFY RANK() OVER (PARTITION BY customer ORDER BY qty DESC NULLS LAST) <= 2",
     ),
     Case(
+        "qualify of all columns, and limit",
+        "SELECT * FROM orders QUALIFY ROW_NUMBER() OVER (PARTITION BY customer ORDER BY qty DESC NULLS LAST, id) <= 2 ORDER BY amount + id DESC, id LIMIT 5",
+    ),
+    Case(
+        "distinct on, and limit",
+        "SELECT DISTINCT ON (customer) customer, id FROM orders ORDER BY customer DESC, qty DESC, id LIMIT 2",
+    ),
+    Case(
         "qualify alias",
         "SELECT id, qty, DENSE_RANK() OVER (PARTITION BY customer ORDER BY qty) AS rk FROM orders QUALIFY rk = 1",
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlglot
 
-from viewkeep.emit.spark_aggregates import spell_aggregates
+from viewkeep.sql.spark_aggregates import spell_aggregates
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-import sqlglot
 from sqlglot import exp
 
 from viewkeep.catalog import TableName
 from viewkeep.emit.lists import spell_lists
 from viewkeep.emit.negation import spell_negations
 from viewkeep.emit.raising import spell_errors
-from viewkeep.emit.spark_aggregates import spell_aggregates
 from viewkeep.emit.spark_variance import spell_variances
 from viewkeep.errors import PlanError
 from viewkeep.plan.clock import predicate_of, reads_clock
@@ -46,6 +44,9 @@ from viewkeep.plan.nodes import (
     scans,
 )
 from viewkeep.plan.scalars import NARROW_TYPES, Scalar, column
+from viewkeep.sql.parse import parse_one
+from viewkeep.sql.rewording import reworded
+from viewkeep.sql.spark_aggregates import spell_aggregates
 from viewkeep.strategy import names
 
 
@@ -135,7 +136,7 @@ def _folded(parts: list[_Part], query: exp.Select) -> list[_Part]:
 
 def user_query(text: str, columns: Sequence[str], dialect: str) -> exp.Select:
     """A query of the user that has no plan, with its columns named."""
-    tree = sqlglot.parse_one(text, dialect=dialect)
+    tree = reworded(parse_one(text, dialect), dialect)
     assert isinstance(tree, exp.Query)
     inner = tree.subquery("query")
     inner.args["alias"].set("columns", [identifier(c) for c in columns])

@@ -30,6 +30,7 @@ from pyspark.sql.types import (
     BooleanType,
     ByteType,
     CalendarIntervalType,
+    DataType,
     DateType,
     DayTimeIntervalType,
     DecimalType,
@@ -38,6 +39,7 @@ from pyspark.sql.types import (
     MapType,
     ShortType,
     StringType,
+    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -409,6 +411,23 @@ def _logged(value: Any) -> Any:
             return int(value)
         case _:
             return value
+
+
+def nullable(schema: StructType) -> StructType:
+    """The same with room for NULL at every depth: what a query says of its values holds for that query alone."""
+    return StructType([StructField(f.name, _with_room(f.dataType), True) for f in schema.fields])
+
+
+def _with_room(kind: DataType) -> DataType:
+    match kind:
+        case StructType():
+            return nullable(kind)
+        case ArrayType():
+            return ArrayType(_with_room(kind.elementType), True)
+        case MapType():
+            return MapType(_with_room(kind.keyType), _with_room(kind.valueType), True)
+        case _:
+            return kind
 
 
 def _is_connect(session: SparkSession) -> bool:

@@ -13,8 +13,9 @@ from viewkeep.incremental.foreign_keys import edges_of
 from viewkeep.runtime.compiled import CompiledView, compile_view, opaque_view
 from viewkeep.runtime.database import Database
 from viewkeep.runtime.records import ViewRecord
-from viewkeep.sql.parse import Statement, parse_one, to_dialect
+from viewkeep.sql.parse import Statement, parse_one
 from viewkeep.sql.references import asks_for_time, sources_of, tables_of
+from viewkeep.sql.rewording import to_dialect
 from viewkeep.sql.statements import CreateView, DropView, table_name
 from viewkeep.strategy import names
 from viewkeep.strategy.materialized import Part

@@ -22,8 +22,9 @@ from viewkeep.runtime.pipeline import refresh_views
 from viewkeep.runtime.records import ViewRecord
 from viewkeep.runtime.reports import KeyCheck, RefreshReport, VerifyReport, ViewStatus
 from viewkeep.runtime.status import view_status
-from viewkeep.sql.parse import Statement, check_dialect, parse_one, split, to_dialect
+from viewkeep.sql.parse import Statement, check_dialect, parse_one, split
 from viewkeep.sql.references import named_in
+from viewkeep.sql.rewording import to_dialect
 from viewkeep.sql.statements import (
     CreateView,
     DeclareForeignKey,

@@ -25,6 +25,14 @@ class Meaning:
     """Whether a count in a PIVOT is 0, not NULL, where there are no rows."""
     count_if_counts_nothing: bool
     """Whether COUNT_IF is 0, not NULL, where there are no rows."""
+    has_with_ties: bool
+    has_distinct_on: bool
+    orders_aggregates: bool
+    """Whether aggregates have an ORDER BY inside."""
+    groups_several: bool
+    """Whether GROUPING takes more than one key."""
+    has_qualify: bool
+    """Whether there is QUALIFY, over groups as well. (Of PostgreSQL nobody asks.)"""
 
 
 _MEANINGS = {
@@ -39,6 +47,11 @@ _MEANINGS = {
         pivot_names_lone_call=True,
         pivot_counts_nothing=True,
         count_if_counts_nothing=False,
+        has_with_ties=False,
+        has_distinct_on=True,
+        orders_aggregates=True,
+        groups_several=True,
+        has_qualify=True,
     ),
     "postgres": Meaning(
         shared_first=True,
@@ -51,6 +64,11 @@ _MEANINGS = {
         pivot_names_lone_call=True,
         pivot_counts_nothing=True,
         count_if_counts_nothing=True,
+        has_with_ties=True,
+        has_distinct_on=True,
+        orders_aggregates=True,
+        groups_several=True,
+        has_qualify=True,
     ),
     "spark": Meaning(
         shared_first=True,
@@ -63,6 +81,11 @@ _MEANINGS = {
         pivot_names_lone_call=False,
         pivot_counts_nothing=False,
         count_if_counts_nothing=True,
+        has_with_ties=False,
+        has_distinct_on=False,
+        orders_aggregates=False,
+        groups_several=False,
+        has_qualify=False,
     ),
 }
 

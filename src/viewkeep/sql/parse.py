@@ -12,8 +12,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import ErrorLevel, ParseError, TokenError
-from sqlglot.errors import UnsupportedError as UnsupportedInDialect
+from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
@@ -97,22 +96,6 @@ def _tokenizer(dialect: str) -> Tokenizer:
     """A tokenizer that also looks inside EXPLAIN and its like, which sqlglot takes for one word and a text."""
     found = _written_in(dialect)
     return type("StatementTokenizer", (found.tokenizer_class,), {"COMMANDS": set()})(dialect=found)  # type: ignore[no-any-return]
-
-
-def to_dialect(text: str, written: str, wanted: str) -> str:
-    """A statement in another dialect; left to the letter where it is already in it.
-
-    >>> to_dialect("SELECT SUM(a) OVER (ORDER BY a RANGE CURRENT ROW EXCLUDE TIES) FROM t", "duckdb", "spark")
-    Traceback (most recent call last):
-    viewkeep.errors.SqlError: spark has no words for this: exclude clause is not supported in the window clause...
-    """
-    if written == wanted:
-        return text
-    try:
-        return parse_one(text, written).sql(dialect=wanted, unsupported_level=ErrorLevel.RAISE)
-    except UnsupportedInDialect as error:
-        said = str(error).splitlines()[0].lower()
-        raise SqlError(f"{wanted} has no words for this: {said}", hint=f"write it in the dialect {wanted!r}") from None
 
 
 def parse_one(text: str, dialect: str) -> exp.Expr:

@@ -11,6 +11,7 @@ from viewkeep.errors import SqlError
 from viewkeep.sql.build import build_query
 from viewkeep.sql.meanings import meaning
 from viewkeep.sql.parse import parse_one, position_of, split
+from viewkeep.sql.rewording import text_of
 from viewkeep.sql.statements import DeclareForeignKey, recognise, table_name
 
 
@@ -31,7 +32,7 @@ def read_schema(text: str, dialect: str) -> Catalog:
             catalog = catalog.with_table(table_of(tree.this, dialect))
         elif isinstance(tree, exp.Create) and tree.kind == "VIEW" and tree.expression is not None:
             target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
-            definition = tree.expression.sql(dialect=dialect)
+            definition = text_of(tree.expression, dialect)
             query = build_query(definition, catalog, dialect)
             fields = zip(query.names, query.root.fields, strict=True)
             columns = tuple(Column(n, f.type) for n, f in fields)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import functions as sf
-from pyspark.sql.types import NullType, StructField, StructType
+from pyspark.sql.types import NullType
 from sqlglot import exp
 
 from viewkeep.catalog import Catalog, Column, ForeignKey, Key, Kind, Table, TableName
@@ -20,7 +20,7 @@ from viewkeep.emit.files import Programs
 from viewkeep.engine.delta_log import DeltaLog
 from viewkeep.engine.delta_spark import DeltaSpark, has_extension
 from viewkeep.engine.local import Local
-from viewkeep.engine.spark import DIALECT, Spark, cannot_write, col, discard
+from viewkeep.engine.spark import DIALECT, Spark, cannot_write, col, discard, nullable
 from viewkeep.engine.table_format import DataFile, LostHistory, NewFile
 from viewkeep.engine.table_format import Kind as Moved
 from viewkeep.errors import EngineError, RefreshError, SqlError, ViewkeepError
@@ -41,6 +41,7 @@ from viewkeep.runtime.reports import RefreshReport, VerifyReport, entry_of
 from viewkeep.runtime.since import version_of
 from viewkeep.sql.parse import Statement, parse_one
 from viewkeep.sql.references import missing_in, named_in, replace_tables
+from viewkeep.sql.rewording import text_of
 from viewkeep.strategy import names
 from viewkeep.strategy.choose import WARM
 from viewkeep.strategy.form import ON_A_LAKE
@@ -113,7 +114,7 @@ class LakeDatabase(Database):
         if missing_in(found, self.catalog()):  # another program may have made it
             self.forget_schema()
         try:
-            return self.spark.sql(self.bound(found, sources or self.sources()).sql(dialect=DIALECT))
+            return self.spark.sql(text_of(self.bound(found, sources or self.sources()), DIALECT))
         except EngineError as error:
             self.refuse_unreadable(found)
             catalog = self.catalog()
@@ -125,7 +126,7 @@ class LakeDatabase(Database):
         """The same with relations of the session in place of tables and views."""
         catalog = self.catalog()
         stand_ins: dict[str, TableName] = {}
-        for folded in named_in(tree.sql(dialect=DIALECT), catalog, DIALECT):
+        for folded in named_in(text_of(tree, DIALECT), catalog, DIALECT):
             table = catalog.tables[folded]
             if table.kind is not Kind.PLAIN_VIEW:
                 frame = sources.rows(table.name, sources.now(table.name))
@@ -204,7 +205,7 @@ class LakeDatabase(Database):
         )
         self.warehouse.format.create(
             location,
-            _nullable(frame.schema).json(),
+            nullable(frame.schema).json(),
             files,
             to_json(made),
             {REPORT: entry_of(report)},
@@ -344,7 +345,3 @@ def _storable(frame: DataFrame) -> DataFrame:
     for name in void:
         frame = frame.withColumn(name, col(name).cast("string"))
     return frame
-
-
-def _nullable(schema: StructType) -> StructType:
-    return StructType([StructField(f.name, f.dataType, True) for f in schema.fields])

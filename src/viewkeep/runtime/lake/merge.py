@@ -21,6 +21,7 @@ from viewkeep.emit.select import identifier
 from viewkeep.engine.spark import DIALECT
 from viewkeep.errors import CatalogError, SqlError, nearest
 from viewkeep.runtime.lake.images import after, assignments, before, old_row, weighted
+from viewkeep.sql.rewording import text_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -59,7 +60,7 @@ class Merge:
         self.clauses = tuple(map(self._clause, tree.args["whens"].expressions))
 
     def rows(self) -> DataFrame:
-        frame = self._with_new_rows(self.db.frame(self._pairs().sql(dialect=DIALECT)))
+        frame = self._with_new_rows(self.db.frame(text_of(self._pairs(), DIALECT)))
         goes, comes = self._kinds(lambda c: not c.inserts), self._kinds(lambda c: c.values is not None)
         changes = [c for c in self.clauses if c.matched]
         if changes:
@@ -186,7 +187,7 @@ class Merge:
     def _all_of_source(self) -> dict[str, exp.Expr]:
         using = exp.select("*").from_(self.tree.args["using"].copy())
         using.set("with_", self.tree.args.get("with_"))
-        found, _ = self.db.output(using.sql(dialect=DIALECT))
+        found, _ = self.db.output(text_of(using, DIALECT))
         known = {name.lower(): name for name in found}
         for column in self.table.columns:
             if column.name.lower() not in known:

@@ -12,11 +12,12 @@ from sqlglot import exp
 
 from viewkeep.catalog import Column, Kind, Table, TableName, Trust
 from viewkeep.emit.select import identifier
-from viewkeep.engine.spark import DIALECT, discard
+from viewkeep.engine.spark import DIALECT, discard, nullable
 from viewkeep.engine.table_format import CommitConflict, NewFile
 from viewkeep.errors import CatalogError, ChangeError, SqlError
 from viewkeep.runtime.lake.warehouse import catalog_type, spark_type
 from viewkeep.sql.parse import position_of
+from viewkeep.sql.rewording import text_of
 from viewkeep.sql.schema import table_of
 from viewkeep.sql.statements import table_name
 
@@ -49,8 +50,8 @@ class SchemaChanges:
         partitioned_by = _properties(tree)
         query, table, frame = tree.expression, None, None
         if isinstance(query, exp.Query):
-            frame = self.db.frame(query.sql(dialect=DIALECT))
-            struct = _nullable(frame.schema)
+            frame = self.db.frame(text_of(query, DIALECT))
+            struct = nullable(frame.schema)
         elif schema is not None:
             _refuse_constraints(schema)
             table = table_of(schema, dialect)
@@ -153,7 +154,7 @@ class SchemaChanges:
         query = tree.expression
         if not isinstance(query, exp.Query):
             raise SqlError("CREATE VIEW needs a query", hint="write CREATE VIEW v AS SELECT …")
-        found, types = self.db.output(query.sql(dialect=DIALECT))
+        found, types = self.db.output(text_of(query, DIALECT))
         named = tuple(c.name for c in schema.expressions) if schema is not None else found
         if len(named) != len(found):
             raise SqlError(f"the view has {len(named)} names for {len(found)} columns", hint="name each column once")
@@ -162,7 +163,7 @@ class SchemaChanges:
             query = exp.select("*").from_(exp.Subquery(this=query.copy(), alias=alias))
         columns = tuple(Column(n, catalog_type(t)) for n, t in zip(named, types, strict=True))
         known = existing.name if existing is not None else self.warehouse.new_name(name)
-        self.warehouse.put_plain_view(known, columns, query.sql(dialect=DIALECT))
+        self.warehouse.put_plain_view(known, columns, text_of(query, DIALECT))
         self.db.forget_schema()
 
     # ------------------------------------------------------------------ schemas
@@ -294,8 +295,3 @@ def _data_type(column: Column) -> DataType:
         raise SqlError(
             f"column {column.name!r} has type {column.type}, which Spark does not know", hint="use one of Spark's types"
         ) from None
-
-
-def _nullable(struct: StructType) -> StructType:
-    """A query's columns are all nullable in a table that is made of it."""
-    return StructType([StructField(f.name, f.dataType, True) for f in struct.fields])

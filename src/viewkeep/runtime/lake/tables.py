@@ -17,6 +17,7 @@ from viewkeep.runtime.lake.merge import Merge
 from viewkeep.runtime.lake.schema_changes import SchemaChanges
 from viewkeep.runtime.lake.writing import UNDONE, Writing
 from viewkeep.sql.parse import position_of
+from viewkeep.sql.rewording import text_of
 from viewkeep.sql.statements import table_name
 from viewkeep.strategy import names
 
@@ -81,7 +82,7 @@ class Tables:
                     hint="look for a word that is missing, or a type that Spark does not know",
                 )
             case _:
-                self.db.spark.sql(tree.sql(dialect=DIALECT))
+                self.db.spark.sql(text_of(tree, DIALECT))
 
     def _is_deltas(self, tree: exp.Expr) -> bool:
         """Whether a statement is left to the extension; a new name is a new folder, which it cannot give."""
@@ -114,7 +115,7 @@ class Tables:
         wanted = [table.column(c.name).name for c in given] or columns
         if len(set(wanted)) != len(wanted):
             raise SqlError("INSERT names a column twice", position_of(tree.this), "name each column once")
-        text = _rows_of(tree).sql(dialect=DIALECT)
+        text = text_of(_rows_of(tree), DIALECT)
 
         def rows() -> DataFrame:
             frame = self.db.frame(text)
@@ -186,7 +187,7 @@ def _of_target(query: exp.Select, tree: exp.Expr, where: exp.Expr | None) -> str
         found.set("where", where.copy())
     if (with_ := tree.args.get("with_")) is not None:
         found.set("with_", with_.copy())
-    return found.sql(dialect=DIALECT)
+    return text_of(found, DIALECT)
 
 
 def _by_name(table: Table, frame: DataFrame) -> DataFrame:

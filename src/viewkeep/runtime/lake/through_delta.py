@@ -14,6 +14,7 @@ from viewkeep.engine.delta_spark import rows_at
 from viewkeep.engine.spark import DIALECT, col
 from viewkeep.engine.table_format import Snapshot
 from viewkeep.errors import ChangeError
+from viewkeep.sql.rewording import text_of
 from viewkeep.strategy import names
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class ThroughDelta:
         if isinstance(bound, exp.Delete | exp.Update | exp.Merge):
             path.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
         written.replace(path)
-        self.db.spark.sql(bound.sql(dialect=DIALECT))
+        self.db.spark.sql(text_of(bound, DIALECT))
         if isinstance(tree, exp.Alter):
             self.db.forget_schema()
 

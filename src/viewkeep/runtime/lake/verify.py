@@ -25,6 +25,7 @@ from viewkeep.runtime.reports import VerifyReport
 from viewkeep.sql.clock import at_time
 from viewkeep.sql.parse import parse_one
 from viewkeep.sql.references import replace_tables
+from viewkeep.sql.rewording import text_of
 
 if TYPE_CHECKING:
     from viewkeep.runtime.lake.database import LakeDatabase
@@ -104,7 +105,7 @@ def _expected(db: LakeDatabase, record: ViewRecord, stand_ins: dict[str, TableNa
     compiled, catalog, as_of = db.compiled(record), db.catalog(), db.as_of(record)
     if not record.parts:
         written = replace_tables(parse_one(record.query, DIALECT), catalog, stand_ins, DIALECT)
-        yield (written if as_of is None else at_time(written, time_literal(as_of))).sql(dialect=DIALECT)
+        yield text_of(written if as_of is None else at_time(written, time_literal(as_of)), DIALECT)
     if compiled.query is not None and (record.parts or chooses(compiled.query.root)):
         query = query_sql(compiled.query.root, compiled.layout.output, DIALECT)
         tree = replace_tables(query, catalog, stand_ins, DIALECT)

@@ -26,7 +26,8 @@ from viewkeep.runtime.transactional.refresh import Refresher
 from viewkeep.runtime.transactional.store import LOST, Store
 from viewkeep.runtime.transactional.verify import verify_view
 from viewkeep.runtime.transactional.view_log import versions_aside
-from viewkeep.sql.parse import Statement, to_dialect
+from viewkeep.sql.parse import Statement
+from viewkeep.sql.rewording import to_dialect
 from viewkeep.strategy import names
 from viewkeep.strategy.form import EMBEDDED
 

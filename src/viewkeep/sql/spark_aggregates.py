@@ -15,16 +15,21 @@ from sqlglot import exp
 
 from viewkeep.errors import UnsupportedError
 from viewkeep.plan.scalars import Scalar, integer
+from viewkeep.sql.parse import position_of
 
 
-def spell_aggregates(tree: exp.Expr) -> None:
-    """Change the calls, wherever they stand, to Spark's way."""
+def spell_aggregates(tree: exp.Expr, exact: bool = False) -> None:
+    """Change the calls, wherever they stand, to Spark's way. `exact`: refuse what Spark has no words for, in place of
+    taking the rows as they come."""
     for call in list(tree.find_all(exp.WithinGroup, exp.PercentileCont, exp.PercentileDisc)):
         if call.parent is not None and not isinstance(call.parent, exp.WithinGroup):
             call.replace(_percentile(call))
     for order in list(tree.find_all(exp.Order)):
         function = order.parent
         if isinstance(function, exp.AggFunc) and not isinstance(function, exp.GroupConcat):
+            if exact and not isinstance(function, exp.ArrayAgg | exp.Sum | exp.Avg):
+                said = function.sql_name()
+                raise UnsupportedError(f"ORDER BY inside {said} has no form in Spark", position_of(function))
             whole = _with_clauses(function)
             whole.replace(_in_order(function, order, whole))
 
