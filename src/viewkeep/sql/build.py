@@ -21,6 +21,7 @@ from viewkeep.plan.ties import break_ties
 from viewkeep.sql.aggregates import AggregateCollector, columns_in_aggregates, contains_aggregate
 from viewkeep.sql.clock import at_time
 from viewkeep.sql.determinism import check_deterministic
+from viewkeep.sql.empty_set import with_total
 from viewkeep.sql.grouping_sets import GroupingSets, listed_sets, refuse_two_spellings
 from viewkeep.sql.meanings import meaning
 from viewkeep.sql.ordering import (
@@ -86,6 +87,8 @@ def _query(tree: exp.Expr, env: Env, outer: Scope | None, top: bool = False) -> 
     match tree:
         case exp.Select():
             return _Select(tree, env, outer, top).build()
+        case exp.SetOperation() if (groups := with_total(tree, env.dialect)) is not None:
+            return _arranged(tree, _Select(groups, env, outer, top=False, with_total=True).build(), env, top)
         case exp.SetOperation():
             left, right = _query(tree.left, env, outer), _query(tree.right, env, outer)
             return _arranged(tree, set_operation(tree, left, right, env.fresh), env, top)
@@ -135,8 +138,8 @@ def _arranged(tree: exp.Expr, built: Built, env: Env, top: bool) -> Built:
 class _Select:
     """Builds one SELECT, clause by clause in the order in which SQL evaluates them."""
 
-    def __init__(self, tree: exp.Select, env: Env, outer: Scope | None, top: bool) -> None:
-        self.tree, self.env, self.top = without_names(tree), env, top
+    def __init__(self, tree: exp.Select, env: Env, outer: Scope | None, top: bool, with_total: bool = False) -> None:
+        self.tree, self.env, self.top, self.with_total = without_names(tree), env, top, with_total
         self.source = Source(env, outer)
         self.sets: GroupingSets | None = None
 
@@ -395,7 +398,7 @@ class _Select:
         sets = [{self._group_key(item, names, scalars): item for item in keys} for keys in listed]
         if meaning(self.env.dialect).spelling_tells_keys:
             refuse_two_spellings((key, item) for keys in sets for key, item in keys.items())
-        self.sets = GroupingSets(tuple(tuple(keys) for keys in sets), self.env.dialect)
+        self.sets = GroupingSets(tuple(tuple(keys) for keys in sets), self.env.dialect, self.with_total)
         return list(dict.fromkeys(key for keys in sets for key in keys))
 
     def _group_key(self, item: exp.Expr, names: list[str], scalars: list[Scalar]) -> Scalar:

@@ -83,11 +83,13 @@ class GroupingSets:
 
     sets: tuple[tuple[Scalar, ...], ...]
     dialect: str
+    with_total: bool = False
+    """Whether the empty set has a row in any case, whatever the dialect says."""
 
     @property
     def has_total(self) -> bool:
         """Whether there is an empty set that has a row in any case."""
-        return () in self.sets and meaning(self.dialect).empty_set_has_row
+        return () in self.sets and (self.with_total or meaning(self.dialect).empty_set_has_row)
 
     def expand(self, node: Node, fresh: Fresh) -> Expanded:
         """Each row once for each set."""

@@ -19,6 +19,7 @@ from sqlglot.errors import UnsupportedError as UnsupportedInDialect
 
 from viewkeep.errors import SqlError
 from viewkeep.plan.scalars import integer
+from viewkeep.sql.empty_set import total_of
 from viewkeep.sql.meanings import Meaning, meaning
 from viewkeep.sql.ordering import by_all, cut_of, output_index
 from viewkeep.sql.parse import parse_one, position_of
@@ -37,31 +38,38 @@ def to_dialect(text: str, written: str, wanted: str) -> str:
     """
     if written == wanted and (meaning(wanted).has_with_ties or not _WITH_TIES.search(text)):
         return text
+    tree = reworded(parse_one(text, written), wanted)
+    if meaning(written).empty_set_has_row and not meaning(wanted).empty_set_has_row:
+        tree = _each_query(tree, empty_set_with_row)
     try:
-        return text_of(parse_one(text, written), wanted, unsupported_level=ErrorLevel.RAISE)
+        return tree.sql(dialect=wanted, unsupported_level=ErrorLevel.RAISE, copy=False)
     except UnsupportedInDialect as error:
         said = str(error).splitlines()[0].lower()
         raise SqlError(f"{wanted} has no words for this: {said}", hint=f"write it in the dialect {wanted!r}") from None
 
 
-def text_of(tree: exp.Expr, dialect: str, unsupported_level: ErrorLevel = ErrorLevel.WARN) -> str:
+def text_of(tree: exp.Expr, dialect: str) -> str:
     """A statement of a user, as text."""
-    return reworded(tree, dialect).sql(dialect=dialect, unsupported_level=unsupported_level, copy=False)
+    return reworded(tree, dialect).sql(dialect=dialect, copy=False)
 
 
 def reworded(tree: exp.Expr, dialect: str) -> exp.Expr:
     """A copy of a statement of a user, all its queries in words of the dialect."""
     tree = tree.copy()
     for has_words, rule in RULES:
-        if has_words(meaning(dialect)):
-            continue
-        # The innermost first: they are parts of those around them.
-        for query in reversed(list(tree.find_all(exp.Query))):
-            if (found := rule(query)) is not None:
-                tree = found if query is tree else tree
-                query.replace(found)
+        if not has_words(meaning(dialect)):
+            tree = _each_query(tree, rule)
     if not meaning(dialect).orders_aggregates:
         spell_aggregates(tree, exact=True)
+    return tree
+
+
+def _each_query(tree: exp.Expr, rule: Rule) -> exp.Expr:
+    """The innermost first: they are parts of those around them."""
+    for query in reversed(list(tree.find_all(exp.Query))):
+        if (found := rule(query)) is not None:
+            tree = found if query is tree else tree
+            query.replace(found)
     return tree
 
 
@@ -162,6 +170,26 @@ def grouping_of_each(query: exp.Query) -> exp.Query | None:
         ]
         call.replace(exp.paren(functools.reduce(lambda a, b: exp.Add(this=a, expression=b), reversed(told))))
     return changed if calls else None
+
+
+def empty_set_with_row(query: exp.Query) -> exp.Query | None:
+    """For a text of a dialect in which an empty grouping set has a row even where there are no rows."""
+    if not isinstance(query, exp.Select) or (total := total_of(query)) is None:
+        return None
+    rows = query.copy()
+    outer = {clause: rows.args[clause] for clause in _LAST if rows.args.get(clause)}
+    for clause in outer:
+        rows.set(clause, None)
+    for item in outer["order"].expressions if "order" in outer else ():
+        if (name := _output_name(item, query)) is not None:
+            item.set("this", name)
+        elif not isinstance(item.this, exp.Literal) and not by_all(item):
+            return None
+    both = exp.Union(this=rows, expression=total, distinct=False)
+    whole = exp.select("*").from_(both.subquery("grouped", copy=False))
+    for clause, what in outer.items():
+        whole.set(clause, what)
+    return whole
 
 
 RULES: tuple[tuple[Callable[[Meaning], bool], Rule], ...] = (
