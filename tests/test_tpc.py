@@ -33,8 +33,6 @@ QUICK = frozenset(_QUICK.split())
 TPCDS_QUERIES = [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in TPCDS.queries]
 SELDOM = frozenset({"q08", "q34", "q58", "q64"})
 """Views of TPC-DS that stay empty over small tables: they ask for many rows of a kind, or for sums that are close."""
-LONG = frozenset({"q04", "q14a", "q14b", "q64", "q75", "q88"})
-"""Views of TPC-DS whose plans are so long that Spark takes minutes to plan each statement."""
 SEEDS = {
     "TPC-H": {"q15": 6, "q21": 4},
     "TPC-DS": {
@@ -109,14 +107,6 @@ def test_tpcds_is_kept_with_other_keys_and_limits(name: str, seed: int) -> None:
 @pytest.mark.parametrize("name", TPCH.queries)
 def test_tpch_is_kept_on_spark(name: str, spark: Engine) -> None:
     follow(TPCH, name, 0, spark, batches=2)
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", [n for n in TPCDS.queries if n not in LONG])
-def test_tpcds_is_kept_on_spark(name: str, spark: Engine) -> None:
-    follow(TPCDS, name, SEEDS["TPC-DS"].get(name, 0), spark, batches=2)
 
 
 @pytest.mark.parametrize("name", TPCH.queries)
