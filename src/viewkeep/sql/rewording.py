@@ -1,10 +1,16 @@
 """What a dialect cannot say, in words that it has. A rule answers None for "not my case"; `RULES` lists them all.
 
-SELECT a FROM t ORDER BY b FETCH FIRST 3 ROWS WITH TIES
-becomes   SELECT a FROM t QUALIFY RANK() OVER (ORDER BY b) <= 3 ORDER BY b
+    SELECT a FROM t ORDER BY b FETCH FIRST 3 ROWS WITH TIES
+    becomes   SELECT a FROM t QUALIFY RANK() OVER (ORDER BY b) <= 3 ORDER BY b
 
-SELECT DISTINCT ON (k) k, a FROM t ORDER BY k, b LIMIT 3
-becomes   SELECT k, a FROM t QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY k, b) = 1 ORDER BY k, b LIMIT 3
+    SELECT DISTINCT ON (k) k, a FROM t ORDER BY k, b LIMIT 3
+    becomes   SELECT k, a FROM t QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY k, b) = 1 ORDER BY k, b LIMIT 3
+
+    SELECT * FROM t QUALIFY RANK() OVER (ORDER BY b) = 1 ORDER BY a LIMIT 3
+    becomes   SELECT * EXCEPT (kept) FROM (SELECT *, RANK() OVER (ORDER BY b) = 1 AS kept FROM t) WHERE kept
+              ORDER BY a LIMIT 3
+
+Whatever a user wrote goes through here before it is text again, see docs/decisions/028.
 """
 
 from __future__ import annotations
@@ -83,7 +89,8 @@ def ties_as_ranks(query: exp.Query) -> exp.Query | None:
         changed = query.copy()
         by = list(_sorted(query, order.expressions, lambda at: query.selects[at].unalias()))
     else:  # what is cut is the result as a whole
-        changed = _around(query)
+        rows, last = _apart(query, ("with_", "order", "limit", "offset"))
+        changed = _around(rows, "cut", last)
         by = list(_sorted(query, order.expressions, lambda at: exp.column(query.named_selects[at])))
     changed.set("limit", None)
     changed.set("offset", None)
@@ -115,12 +122,10 @@ def qualify_as_filter(query: exp.Query) -> exp.Query | None:
     qualify = query.args.get("qualify")
     if qualify is None or not isinstance(query, exp.Select):
         return None
-    rows = query.copy()
-    outer = {clause: rows.args[clause] for clause in _LAST if rows.args.get(clause)}
-    for clause in (*outer, "qualify"):
-        rows.set(clause, None)
+    rows, last = _apart(query)
+    rows.set("qualify", None)
     hidden = [exp.alias_(_without_windows_by_name(qualify.this, query), _KEPT)]
-    for number, item in enumerate(outer["order"].expressions if "order" in outer else ()):
+    for number, item in enumerate(last["order"].expressions if "order" in last else ()):
         if (name := _output_name(item, query)) is not None:
             item.set("this", name)
         elif not isinstance(item.this, exp.Literal) and not by_all(item):
@@ -129,14 +134,9 @@ def qualify_as_filter(query: exp.Query) -> exp.Query | None:
     for column in hidden:
         rows.append("expressions", column)
     seen = exp.Star(except_=[exp.to_identifier(c.alias) for c in hidden])
-    kept = exp.select(seen).from_(rows.subquery("kept", copy=False)).where(exp.column(_KEPT))
-    for clause, what in outer.items():
-        kept.set(clause, what)
-    return kept
+    return _around(rows, "kept", last, seen).where(exp.column(_KEPT), copy=False)
 
 
-_LAST = ("with_", "distinct", "order", "limit", "offset")
-"""What holds for the rows that are left."""
 _KEPT = "_vk_kept"
 
 
@@ -176,20 +176,13 @@ def empty_set_with_row(query: exp.Query) -> exp.Query | None:
     """For a text of a dialect in which an empty grouping set has a row even where there are no rows."""
     if not isinstance(query, exp.Select) or (total := total_of(query)) is None:
         return None
-    rows = query.copy()
-    outer = {clause: rows.args[clause] for clause in _LAST if rows.args.get(clause)}
-    for clause in outer:
-        rows.set(clause, None)
-    for item in outer["order"].expressions if "order" in outer else ():
+    rows, last = _apart(query)
+    for item in last["order"].expressions if "order" in last else ():
         if (name := _output_name(item, query)) is not None:
             item.set("this", name)
         elif not isinstance(item.this, exp.Literal) and not by_all(item):
             return None
-    both = exp.Union(this=rows, expression=total, distinct=False)
-    whole = exp.select("*").from_(both.subquery("grouped", copy=False))
-    for clause, what in outer.items():
-        whole.set(clause, what)
-    return whole
+    return _around(exp.Union(this=rows, expression=total, distinct=False), "grouped", last)
 
 
 RULES: tuple[tuple[Callable[[Meaning], bool], Rule], ...] = (
@@ -200,17 +193,26 @@ RULES: tuple[tuple[Callable[[Meaning], bool], Rule], ...] = (
 )
 
 
-def _around(query: exp.Query) -> exp.Select:
-    """The same rows in the same order, as a query that has nothing else to do."""
-    inner = query.copy()
-    order, common = inner.args.get("order"), inner.args.get("with_")
-    for clause in ("order", "limit", "offset", "with_"):
-        inner.set(clause, None)
-    rows = inner.unnest()
-    assert isinstance(rows, exp.Query)
-    whole = exp.select("*").from_(rows.subquery("cut", copy=False))
-    whole.set("order", order)
-    whole.set("with_", common)
+_LAST = ("with_", "distinct", "order", "limit", "offset")
+"""What a query does with the rows that are left."""
+
+
+def _apart(query: exp.Query, clauses: Iterable[str] = _LAST) -> tuple[exp.Query, dict[str, exp.Expr]]:
+    """A query without its last clauses, and these."""
+    rows = query.copy()
+    last = {clause: rows.args[clause] for clause in clauses if rows.args.get(clause)}
+    for clause in last:
+        rows.set(clause, None)
+    return rows, last
+
+
+def _around(rows: exp.Query, name: str, last: dict[str, exp.Expr], seen: exp.Expr | None = None) -> exp.Select:
+    """A query that does nothing but what is done last."""
+    inner = rows.unnest()
+    assert isinstance(inner, exp.Query)
+    whole = exp.select(seen or exp.Star()).from_(inner.subquery(name, copy=False))
+    for clause, what in last.items():
+        whole.set(clause, what)
     return whole
 
 
