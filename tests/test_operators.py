@@ -76,6 +76,7 @@ NOT_SPARK = {
     "unpivot statement": "UNPIVOT as a statement",
     "star except and replace": "* REPLACE",
     "set by name": "BY NAME",
+    "lists below": "an order inside LIST, below another operator: recomputed",
     "corr": "CORR of a group whose values are all the same: a division by zero",
     "corr below": "CORR of a group whose values are all the same: a division by zero",
     "window in expression": "a share of a sum that is 0: a division by zero",

@@ -76,7 +76,7 @@ TEXTS = [
         "duckdb",
         "SELECT QUANTILE_CONT(a, 0.25) AS q, ARRAY_AGG(a ORDER BY b NULLS LAST) AS l FROM t",
         "spark",
-        "SELECT PERCENTILE(a, 0.25) AS q, TRANSFORM(SORT_ARRAY(COLLECT_LIST(NAMED_STRUCT('absent_0', (b) IS NULL, 'by_0', b, 'value', a)), TRUE), row -> row.value) AS l FROM t",
+        "SELECT PERCENTILE(a, 0.25) AS q, CASE WHEN COUNT(*) > 0 THEN TRANSFORM(SORT_ARRAY(COLLECT_LIST(NAMED_STRUCT('absent_0', (b) IS NULL, 'by_0', b, 'value', a)), TRUE), row -> row.value) END AS l FROM t",
     ),
     (
         "the empty set of no rows",
@@ -130,6 +130,7 @@ VIEWS = {
     * 2,
     "lists": ("SELECT k, ARRAY_AGG(a ORDER BY b DESC NULLS LAST, a DESC NULLS LAST) AS l, QUANTILE_CONT(a, 0.3) AS q, QUANTILE_DISC(a, 0.7) AS d FROM r GROUP BY k",) * 2,
     "sums of sets": ("SELECT n, COUNT(*) AS c FROM (SELECT k, COUNT(*) AS n, MAX(b) AS m FROM r WHERE b > 1 GROUP BY ROLLUP (k) HAVING COUNT(*) < 50) t GROUP BY n",) * 2,
+    "list of all": ("SELECT ARRAY_AGG(a ORDER BY a) FILTER (WHERE b > 1) AS l, COUNT(*) AS n FROM r",) * 2,
     "sets": ("SELECT k, b, GROUPING(k, b) AS g, COUNT(*) AS n FROM r GROUP BY CUBE (k, b)",) * 2,
     "first of each, cut": ("SELECT DISTINCT ON (k) k, a FROM r ORDER BY k DESC NULLS LAST, b DESC NULLS LAST, a LIMIT 2",) * 2,
 }  # fmt: skip

@@ -31,7 +31,7 @@ def spell_aggregates(tree: exp.Expr, exact: bool = False) -> None:
                 said = function.sql_name()
                 raise UnsupportedError(f"ORDER BY inside {said} has no form in Spark", position_of(function))
             whole = _with_clauses(function)
-            whole.replace(_in_order(function, order, whole))
+            whole.replace(_in_order(function, order, whole, null_if_nothing=exact))
 
 
 def _with_clauses(call: exp.Expr) -> exp.Expr:
@@ -57,7 +57,9 @@ def _exact(kind: type[exp.Expr], value: exp.Expr, share: exp.Expr, descending: b
     return exp.WithinGroup(this=exp.Anonymous(this="PERCENTILE_DISC", expressions=[share.copy()]), expression=order)
 
 
-def _in_order(call: exp.Expr, order: exp.Expr, whole: exp.Expr) -> exp.Expr:
+def _in_order(call: exp.Expr, order: exp.Expr, whole: exp.Expr, null_if_nothing: bool) -> exp.Expr:
+    """`null_if_nothing`: whether a list of no rows is NULL, as where lists have an order, or empty, as in Spark."""
+
     def over(function: Scalar) -> Scalar:
         """The function at the place of the call: under its FILTER and OVER, where it has them."""
         if whole is call:
@@ -71,7 +73,9 @@ def _in_order(call: exp.Expr, order: exp.Expr, whole: exp.Expr) -> exp.Expr:
 
     value = order.this
     if isinstance(call, exp.ArrayAgg):
-        return _sorted_list(value, order.expressions, over)
+        values = _sorted_list(value, order.expressions, over)
+        some = exp.GT(this=over(exp.Count(this=exp.Star())), expression=integer(0))
+        return exp.Case(ifs=[exp.If(this=some, true=values)]) if null_if_nothing else values
     if not isinstance(call, exp.Sum | exp.Avg) or isinstance(value, exp.Distinct):
         plain = call.copy()
         inner = plain.find(exp.Order)
