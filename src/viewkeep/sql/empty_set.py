@@ -30,7 +30,7 @@ def total_of(query: exp.Expr) -> exp.Select | None:
     if not isinstance(query, exp.Select) or (group := query.args.get("group")) is None:
         return None
     sets = listed_sets(group)
-    if sets is None or sets.count([]) != 1:
+    if sets is None or sets.count([]) != 1 or sets == [[]]:  # the empty set alone is no grouping: it has its row
         return None
     having = query.args.get("having")
     parts = [*query.expressions, *([having.this] if having else [])]

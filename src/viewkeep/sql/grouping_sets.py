@@ -89,7 +89,9 @@ class GroupingSets:
     @property
     def has_total(self) -> bool:
         """Whether there is an empty set that has a row in any case."""
-        return () in self.sets and (self.with_total or meaning(self.dialect).empty_set_has_row)
+        # The empty set alone is no grouping at all, to every engine.
+        certain = self.with_total or meaning(self.dialect).empty_set_has_row or len(self.sets) == 1
+        return () in self.sets and certain
 
     def expand(self, node: Node, fresh: Fresh) -> Expanded:
         """Each row once for each set."""
