@@ -6,7 +6,7 @@ such a view or refuses it, by policy. What is wrong in itself raises SqlError.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -14,6 +14,7 @@ from sqlglot import exp
 from viewkeep.catalog import TYPE_SPELLING, Catalog
 from viewkeep.errors import SqlError, UnsupportedError
 from viewkeep.plan.clock import lift_time_filters
+from viewkeep.plan.keys import has_one_row, keys_of
 from viewkeep.plan.nodes import Aggregate, Field, Fresh, Join, Named, Node, Order, Project, Query, Values, scans
 from viewkeep.plan.rewrite import normalise, prune
 from viewkeep.plan.scalars import Scalar, column, columns_of, is_exact, operand, substitute
@@ -25,6 +26,7 @@ from viewkeep.sql.empty_set import with_total
 from viewkeep.sql.grouping_sets import GroupingSets, listed_sets, refuse_two_spellings
 from viewkeep.sql.meanings import meaning
 from viewkeep.sql.ordering import (
+    Cut,
     arrange,
     by_all,
     cut_of,
@@ -117,7 +119,7 @@ def _nested(tree: exp.Expr, env: Env, outer: Scope, theta: bool, values: bool) -
 def _arranged(tree: exp.Expr, built: Built, env: Env, top: bool) -> Built:
     """ORDER BY and LIMIT after a set operation or a query in parentheses: they see the output columns."""
     (node, names), order, cut = built, tree.args.get("order"), cut_of(tree)
-    refuse_arbitrary(tree, node)
+    refuse_arbitrary(tree, has_one_row(node))
     if not order or (cut.keeps_all and not top):
         return built
     scope = Scope([Relation("", tuple((n, f.id) for n, f in zip(names, node.fields, strict=True)))])
@@ -195,10 +197,7 @@ class _Select:
         self.source.attach()
         if parts.having is not None:
             self.source.filter(parts.having)
-        self._windows(parts)
-        if parts.on:
-            orders = [order_of(item, scalar) for item, scalar in parts.order]
-            self.source.node = first_of_each(self.source.node, tuple(parts.on), orders, self.env.fresh)
+        self._windows(parts, [])
         series = SeriesCollector(self.env.fresh, self.source.node)
         parts.map(series.take)
         self.source.node = series.over(self.source.node)
@@ -288,13 +287,17 @@ class _Select:
             grouped = tuple(Named(k.field, expanded.keys.get(k.scalar, k.scalar)) for k in grouped)
         self.source.node = Aggregate(self.source.node, grouped, calls)
 
-    def _windows(self, parts: _Parts) -> None:
-        """Window calls see the groups; QUALIFY sees the window calls."""
-        collector = WindowCollector(self.env.fresh, self.source.node)
+    def _windows(self, parts: _Parts, by: list[Scalar]) -> None:
+        """Window calls see the groups, QUALIFY the window calls, DISTINCT ON what is left; for each value of `by`."""
+        collector = WindowCollector(self.env.fresh, self.source.node, by)
         parts.map(collector.take)
         self.source.node = collector.over(self.source.node)
         if parts.qualify is not None:
             self.source.filter(parts.qualify)
+        if parts.on:
+            orders = [order_of(item, scalar) for item, scalar in parts.order]
+            first = Cut(limit=1)
+            self.source.node = first_of_each(self.source.node, (*by, *parts.on), orders, first, self.env.fresh)
 
     # ------------------------------------------------------------------ as a subquery
     def nested(self, theta: bool, values: bool) -> Nested:
@@ -306,23 +309,28 @@ class _Select:
         if not captured and not one_row:
             node, names = self._finish()
             return Nested(node, tuple(column(f.id) for f in node.fields), tuple(names))
-        if limit := self.tree.args.get("limit") or self.tree.args.get("offset"):
-            raise UnsupportedError("LIMIT in a correlated subquery or beside an aggregate", position_of(limit))
         if self.sets is not None:
             raise UnsupportedError("GROUPING SETS in a correlated subquery", position_of(self.tree))
-        apart = (exp.Window, *SEVERAL_ROWS)
-        if self.parts.qualify is not None or self.parts.on or any(s.find(*apart) for s in self.parts.all()):
-            raise UnsupportedError(
-                "a window or a series in a correlated subquery or beside an aggregate", position_of(self.tree)
-            )
+        if any(s.find(*SEVERAL_ROWS) for s in self.parts.all()):
+            raise UnsupportedError("a series in a correlated subquery or beside an aggregate", position_of(self.tree))
+        if one_row and (self._ranked or not cut_of(self.tree).keeps_one_of_one):
+            what = "a window, OFFSET or LIMIT 0 beside an aggregate in a correlated subquery"
+            raise UnsupportedError(what, position_of(self.tree))
         self._check_aggregates_are_own(captured)
         links = correlating(source.tests, captured)
-        if theta and not self._grouped and not captured & (self._read(values) | source.links):
+        each = not self._grouped and not self._ranked and cut_of(self.tree).keeps_all
+        if theta and each and not captured & (self._read(values) | source.links):
             source.tests = [t for t in source.tests if not any(t is link for link in links)]
             source.settle()
             source.attach()
             return Nested(source.node, tuple(self.parts.select), tuple(self.names), tuple(links))
         return self._by_keys(links, one_row)
+
+    @property
+    def _ranked(self) -> bool:
+        """Whether what a row gives depends on the rows beside it."""
+        parts = self.parts
+        return bool(parts.on) or parts.qualify is not None or any(s.find(exp.Window) for s in parts.all())
 
     def _by_keys(self, links: list[Scalar], one_row: bool) -> Nested:
         """Computed for every value that the columns of the query around may have, with those values as keys."""
@@ -340,10 +348,10 @@ class _Select:
             self._let({i: column(f.id) for i, f in zip(ids, fields, strict=True)})
             source.node = Join(domain.stand_in, source.node)
             pairs = [Equated(exp.NullSafeEQ, column(i), column(f.id)) for i, f in zip(ids, fields, strict=True)]
-        parts.keys += [p.inner for p in pairs]
-        source.settle()
         keys = [p.inner for p in pairs]
+        source.settle()
         if self._grouped:
+            parts.keys += keys
             self._aggregate(parts)
             keys = parts.keys[len(parts.keys) - len(pairs) :]
         if one_row and pairs and source.waiting:
@@ -351,17 +359,42 @@ class _Select:
         source.attach()
         if one_row:
             parts.map(lambda s: substitute(s, zero_counts(source.node, self.env.dialect)) if pairs else s)
-        elif parts.having is not None:
-            source.filter(parts.having)
-        outputs = parts.select
-        if self.tree.args.get("distinct") is not None and not one_row:
+            outputs = parts.select
+        else:
+            if parts.having is not None:
+                source.filter(parts.having)
+            self._windows(parts, keys)
+            outputs, keys = self._first_by_keys(keys)
+        links = [p.kind(this=p.outer.copy(), expression=operand(key)) for p, key in zip(pairs, keys, strict=True)]
+        present = parts.having if one_row else None
+        single = one_row or cut_of(self.tree).limit == 1
+        return Nested(source.node, tuple(outputs), tuple(self.names), tuple(links), domain, one_row, present, single)
+
+    def _first_by_keys(self, keys: list[Scalar]) -> tuple[list[Scalar], list[Scalar]]:
+        """DISTINCT and LIMIT for each value of the keys; the outputs and the keys that come out."""
+        source, parts, cut = self.source, self.parts, cut_of(self.tree)
+        outputs, once = parts.select, self.tree.args.get("distinct") is not None and not parts.on
+        if once:
             named = [Named(Field(self.env.fresh("value")), s) for s in (*outputs, *keys)]
             source.node = distinct(Project(source.node, tuple(named)), self.env.fresh)
             columns: list[Scalar] = [column(f.id) for f in source.node.fields]
             outputs, keys = columns[: len(outputs)], columns[len(outputs) :]
-        links = [p.kind(this=p.outer.copy(), expression=operand(key)) for p, key in zip(pairs, keys, strict=True)]
-        present = parts.having if one_row else None
-        return Nested(source.node, tuple(outputs), tuple(self.names), tuple(links), domain, one_row, present)
+        if not cut.keeps_all:
+            ids = {key.name for key in keys if isinstance(key, exp.Column)}
+            refuse_arbitrary(self.tree, any(key <= ids for key in keys_of(source.node, self.env.catalog)))
+            orders = [order_of(item, self._output(scalar, item, outputs, once)) for item, scalar in parts.order]
+            orders += [] if cut.with_ties else map(Order, outputs)
+            source.node = first_of_each(source.node, tuple(keys), orders, cut, self.env.fresh)
+        return outputs, keys
+
+    def _output(self, scalar: Scalar, item: exp.Expr, outputs: Sequence[Scalar], once: bool) -> Scalar:
+        """What an item of ORDER BY is above the select list: an output, or a scalar of its own."""
+        at = next((i for i, s in enumerate(self.parts.select) if s == scalar), None)
+        if at is not None:
+            return outputs[at]
+        if once:
+            raise SqlError("with DISTINCT, ORDER BY can only use columns of the select list", position_of(item))
+        return scalar
 
     def _read(self, values: bool) -> frozenset[str]:
         """Columns that the clauses after WHERE read."""
@@ -438,21 +471,18 @@ class _Select:
 
     def _top_k(self, node: Node, parts: _Parts, once: bool) -> Node:
         cut = cut_of(self.tree)
-        refuse_arbitrary(self.tree, node)
+        refuse_arbitrary(self.tree, has_one_row(node))
         if not parts.order or (cut.keeps_all and not self.top):
             return node
+        shown = [column(f.id) for f in node.fields]
         orders: list[Order] = []
         extra: list[Named] = []
         for item, scalar in parts.order:
-            at = next((i for i, s in enumerate(parts.select) if s == scalar), None)
-            if at is not None:
-                orders.append(order_of(item, column(node.fields[at].id)))
-            elif once:
-                raise SqlError("with DISTINCT, ORDER BY can only use columns of the select list", position_of(item))
-            else:
-                hidden = Named(Field(self.env.fresh("sort")), scalar)
-                extra.append(hidden)
-                orders.append(order_of(item, column(hidden.field.id)))
+            output = self._output(scalar, item, shown, once)
+            if output is scalar:
+                extra.append(Named(Field(self.env.fresh("sort")), scalar))
+                output = column(extra[-1].field.id)
+            orders.append(order_of(item, output))
         if not extra:
             return arrange(node, orders, cut, node.fields, self.env.fresh)
         assert isinstance(node, Project)

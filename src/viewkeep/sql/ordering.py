@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from viewkeep.errors import NondeterministicError, SqlError, UnsupportedError
-from viewkeep.plan.keys import has_one_row
 from viewkeep.plan.nodes import Field, Filter, Fresh, Named, Node, Order, Project, TopK, Window
 from viewkeep.plan.scalars import Scalar, column, conjoin, integer
 from viewkeep.sql.parse import position_of
@@ -25,6 +24,10 @@ class Cut:
     def keeps_all(self) -> bool:
         return self.limit is None and not self.offset
 
+    @property
+    def keeps_one_of_one(self) -> bool:
+        return self.limit != 0 and not self.offset
+
 
 def cut_of(tree: exp.Expr) -> Cut:
     limit, offset = tree.args.get("limit"), tree.args.get("offset")
@@ -35,13 +38,12 @@ def cut_of(tree: exp.Expr) -> Cut:
     return Cut(_number(limit, "count"), _number(offset, "expression") or 0, with_ties)
 
 
-def refuse_arbitrary(tree: exp.Expr, node: Node) -> None:
+def refuse_arbitrary(tree: exp.Expr, one_row: bool) -> None:
     """LIMIT without ORDER BY, unless it cuts nothing: a first row or more of a result that has but one."""
     found = tree.args.get("limit") or tree.args.get("offset")
     if found is None or tree.args.get("order"):
         return
-    cut = cut_of(tree)
-    if cut.offset or not cut.limit or not has_one_row(node):
+    if not (one_row and cut_of(tree).keeps_one_of_one):
         raise NondeterministicError("LIMIT without ORDER BY picks arbitrary rows", position_of(found), "add ORDER BY")
 
 
@@ -93,32 +95,31 @@ def output_index(scalar: exp.Expr, names: list[str]) -> int | None:
 def arrange(node: Node, orders: list[Order], cut: Cut, visible: tuple[Field, ...], fresh: Fresh) -> Node:
     """The rows in order, cut. Ties: the visible columns decide, so that equal inputs give equal rows."""
     if cut.with_ties:
-        return TopK(_with_ties(node, orders, cut, fresh), tuple(orders))
+        return TopK(first_of_each(node, (), orders, cut, fresh), tuple(orders))
     ties = () if cut.keeps_all else tuple(Order(column(f.id)) for f in visible)
     return TopK(node, (*orders, *ties), cut.limit, cut.offset)
 
 
-def _with_ties(node: Node, orders: list[Order], cut: Cut, fresh: Fresh) -> Node:
-    """FETCH FIRST n ROWS WITH TIES: all rows whose rank is at most n."""
-    rank, number = (Field(fresh(n), "BIGINT") for n in ("rank", "row_number"))
-    calls = [Named(rank, over(exp.Rank(), (), orders))]
-    last = integer(cut.offset + (cut.limit or 0))
-    kept: list[Scalar] = [exp.LTE(this=column(rank.id), expression=last)]
+def first_of_each(node: Node, by: tuple[Scalar, ...], orders: list[Order], cut: Cut, fresh: Fresh) -> Node:
+    """The rows that a cut leaves for each value of `by`: by their numbers, and WITH TIES by their ranks."""
+    calls: list[Named] = []
+
+    def numbered(name: str, function: Scalar) -> Scalar:
+        calls.append(Named(Field(fresh(name), "BIGINT"), over(function, by, orders)))
+        return column(calls[-1].field.id)
+
+    kept: list[Scalar] = []
+    if cut.limit is not None:
+        at = numbered("rank", exp.Rank()) if cut.with_ties else numbered("row_number", exp.RowNumber())
+        kept.append(exp.LTE(this=at, expression=integer(cut.offset + cut.limit)))
     if cut.offset:
-        calls.append(Named(number, over(exp.RowNumber(), (), orders)))
-        kept.append(exp.GT(this=column(number.id), expression=integer(cut.offset)))
+        at = numbered("row_number", exp.RowNumber()) if cut.with_ties or not calls else column(calls[0].field.id)
+        kept.append(exp.GT(this=at, expression=integer(cut.offset)))
     predicate = conjoin(kept)
     assert predicate is not None
     return Project(
-        Filter(Window(node, (), tuple(calls)), predicate), tuple(Named(f, column(f.id)) for f in node.fields)
+        Filter(Window(node, by, tuple(calls)), predicate), tuple(Named(f, column(f.id)) for f in node.fields)
     )
-
-
-def first_of_each(node: Node, by: tuple[Scalar, ...], orders: list[Order], fresh: Fresh) -> Node:
-    """DISTINCT ON: the first row for each value of `by`."""
-    number = Field(fresh("row_number"), "BIGINT")
-    numbered = Window(node, by, (Named(number, over(exp.RowNumber(), by, orders)),))
-    return Filter(numbered, exp.EQ(this=column(number.id), expression=integer(1)))
 
 
 def over(function: Scalar, partition: tuple[Scalar, ...], orders: list[Order]) -> Scalar:

@@ -254,23 +254,28 @@ class Source:
         tree, on = join.this, join.args.get("on")
         if kind not in (JoinKind.INNER, JoinKind.LEFT) or join.args.get("side") == "RIGHT" or join.args.get("using"):
             raise UnsupportedError("LATERAL other than CROSS, INNER and LEFT JOIN", position_of(join))
-        if kind is JoinKind.LEFT and on is not None and on != exp.true():
-            raise UnsupportedError("LEFT JOIN LATERAL with a condition other than TRUE", position_of(join))
         # Pulled predicates leave all rows as they are: too many where they have to be distinct.
         nested = self._nested(tree.this, theta=not tree.this.unnest().args.get("distinct"))
         pending, columns, above = rows_of(nested, kind, self.env.fresh)
         if pending.reads & self.scope.captured or nested.present is not None:
             raise UnsupportedError("LATERAL with HAVING, or with a column of a query further out", position_of(join))
-        self.node = pending.joined_to(self.node)
-        if above:
-            passed = tuple(Named(f, column(f.id)) for f in self.node.fields)
-            self.node = Project(self.node, (*passed, *columns))
         alias = tree.args["alias"]
         renamed = [c.name for c in alias.args.get("columns") or ()]
         names = [*renamed, *nested.names[len(renamed) :]]
         self.scope.add(Relation(alias.name, tuple((n, c.field.id) for n, c in zip(names, columns, strict=True))), tree)
-        if kind is JoinKind.INNER and on is not None:
-            self._ask([self.bind(on)])
+        waiting = self.waiting
+        condition = [self.bind(on)] if on is not None and on != exp.true() else []
+        if kind is JoinKind.LEFT and condition:
+            if above or self.waiting != waiting or columns_of(condition[0]) & self.scope.captured:
+                what = "LEFT JOIN LATERAL of an aggregate, or on a subquery or an outer reference, with a condition"
+                raise UnsupportedError(what, position_of(join))
+            pending = replace(pending, condition=(*pending.condition, *condition))
+        self.node = pending.joined_to(self.node)
+        if above:
+            passed = tuple(Named(f, column(f.id)) for f in self.node.fields)
+            self.node = Project(self.node, (*passed, *columns))
+        if kind is JoinKind.INNER:
+            self._ask(condition)
 
     def _common_names(self, known: int) -> list[str]:
         left, right = (

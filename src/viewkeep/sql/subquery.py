@@ -70,6 +70,8 @@ class Nested:
     """An aggregate without GROUP BY: it has its row even where `node` has none, and `outputs` fit that."""
     present: Scalar | None = None
     """Whether that one row stays: its HAVING."""
+    single: bool = False
+    """Whether there is at most one row for each link."""
 
     @property
     def correlated(self) -> bool:
@@ -182,6 +184,9 @@ def value_of(nested: Nested, fresh: Fresh) -> Joined:
         shown = value if nested.present is None else _case((nested.present, value))
         kind = JoinKind.LEFT if nested.correlated else JoinKind.INNER
         return [linked(nested, kind)], shown
+    if nested.single and nested.correlated:
+        joined, (named,), _ = rows_of(nested, JoinKind.LEFT, fresh)
+        return [joined], column(named.field.id)
     count, single = Field(fresh("rows"), "BIGINT"), Field(fresh("value"))
     calls = (Named(count, exp.Count(this=exp.Star())), Named(single, exp.Max(this=value.copy())))
     several = exp.GT(this=column(count.id), expression=integer(1))

@@ -58,8 +58,9 @@ def _write_out(window: exp.Window, named: dict[str, exp.Window]) -> None:
 class WindowCollector:
     """Turns bound scalars with window calls into scalars over the output of windows."""
 
-    def __init__(self, fresh: Fresh, node: Node) -> None:
-        self._fresh, self._types, self._calls = fresh, types_of(node), list[Named]()
+    def __init__(self, fresh: Fresh, node: Node, by: list[Scalar]) -> None:
+        """`by`: what every partition is divided by, too."""
+        self._fresh, self._types, self._by, self._calls = fresh, types_of(node), by, list[Named]()
 
     def take(self, scalar: Scalar) -> Scalar:
         if isinstance(scalar, exp.Window):
@@ -86,6 +87,7 @@ class WindowCollector:
 
     def _call(self, window: exp.Window) -> str:
         made = window.copy()
+        made.set("partition_by", [*(s.copy() for s in self._by), *(made.args.get("partition_by") or ())])
         function = window_function(made)
         if isinstance(made.this, exp.Filter):
             made.set("this", uniform_call(made.this))
