@@ -7,7 +7,7 @@ such a view or refuses it, by policy. What is wrong in itself raises SqlError.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -20,6 +20,7 @@ from viewkeep.plan.rewrite import normalise, prune
 from viewkeep.plan.scalars import Scalar, column, columns_of, is_exact, operand, substitute
 from viewkeep.plan.ties import break_ties
 from viewkeep.sql.aggregates import AggregateCollector, columns_in_aggregates, contains_aggregate
+from viewkeep.sql.built import Built, as_rows
 from viewkeep.sql.clock import at_time
 from viewkeep.sql.determinism import check_deterministic
 from viewkeep.sql.empty_set import with_total
@@ -41,7 +42,7 @@ from viewkeep.sql.pivot import expand
 from viewkeep.sql.scope import Relation, Scope
 from viewkeep.sql.series import NOT_YET, SEVERAL_ROWS, SeriesCollector
 from viewkeep.sql.set_operations import distinct, set_operation
-from viewkeep.sql.source import Built, Env, Source, constant_rows
+from viewkeep.sql.source import Env, Source, constant_rows
 from viewkeep.sql.subquery import Domain, Equated, Nested, correlating, equated, zero_counts
 from viewkeep.sql.windows import WindowCollector, without_names
 
@@ -58,15 +59,15 @@ def build_query(text: str, catalog: Catalog, dialect: str) -> Query:
     if not isinstance(tree, exp.Query):
         raise SqlError(f"a view needs a query, not {tree.key.upper()}", position_of(tree), "write SELECT …")
     check_deterministic(tree)
-    node, names = _query(at_time(tree), Env(_query, _nested, catalog, dialect, Fresh()), outer=None, top=True)
+    built = _query(at_time(tree), Env(_query, _nested, catalog, dialect, Fresh()), outer=None, top=True)
     seen: set[str] = set()
-    for name in names:
+    for name in built.names:
         if name.lower() in seen:
             raise SqlError(f"two output columns are named {name!r}", hint="give one of them an alias with AS")
         seen.add(name.lower())
-    found = prune(normalise(node))
+    found = prune(normalise(built.node))
     _refuse_collations(tree, found, catalog)
-    return Query(break_ties(lift_time_filters(found), catalog), tuple(names))
+    return Query(break_ties(lift_time_filters(found), catalog), built.names)
 
 
 def _refuse_collations(tree: exp.Expr, root: Node, catalog: Catalog) -> None:
@@ -85,7 +86,7 @@ def _refuse_collations(tree: exp.Expr, root: Node, catalog: Catalog) -> None:
 
 
 def _query(tree: exp.Expr, env: Env, outer: Scope | None, top: bool = False) -> Built:
-    env = env.with_ctes(tree)
+    env = env.with_ctes(tree, outer)
     match tree:
         case exp.Select():
             return _Select(tree, env, outer, top).build()
@@ -101,8 +102,8 @@ def _query(tree: exp.Expr, env: Env, outer: Scope | None, top: bool = False) -> 
         case exp.Values():
             return constant_rows(tree, env)
         case exp.Pivot():
-            _, names = _query(exp.select("*").from_(tree.this.copy()), env, outer)
-            return _query(expand(tree, tree.this, names, env.dialect), env, outer)
+            names = _query(exp.select("*").from_(tree.this.copy()), env, outer).names
+            return _query(expand(tree, tree.this, list(names), env.dialect), env, outer)
         case _:
             raise UnsupportedError(f"{tree.key.upper()} has no incremental form yet", position_of(tree))
 
@@ -111,30 +112,30 @@ def _nested(tree: exp.Expr, env: Env, outer: Scope, theta: bool, values: bool) -
     """`theta`: any predicate may link the subquery, not only equalities. `values`: its select list matters."""
     if isinstance(tree, exp.Select):
         found = tree if values else without_limit(tree)
-        return _Select(found, env.with_ctes(tree), outer, top=False).nested(theta, values)
-    node, names = _query(tree, env, outer)
-    return Nested(node, tuple(column(f.id) for f in node.fields), tuple(names))
+        return _Select(found, env.with_ctes(tree, outer), outer, top=False).nested(theta, values)
+    return _query(tree, env, outer).nested
 
 
 def _arranged(tree: exp.Expr, built: Built, env: Env, top: bool) -> Built:
     """ORDER BY and LIMIT after a set operation or a query in parentheses: they see the output columns."""
-    (node, names), order, cut = built, tree.args.get("order"), cut_of(tree)
-    refuse_arbitrary(tree, has_one_row(node))
+    order, cut, names = tree.args.get("order"), cut_of(tree), list(built.names)
+    refuse_arbitrary(tree, not built.links and has_one_row(built.node))
     if not order or (cut.keeps_all and not top):
         return built
-    scope = Scope([Relation("", tuple((n, f.id) for n, f in zip(names, node.fields, strict=True)))])
+    scope = Scope([Relation("", tuple((n, f.id) for n, f in zip(names, built.fields, strict=True)))])
 
     def bind(scalar: exp.Expr) -> Scalar:
         at = output_index(scalar, names)
         if at is not None:
-            return column(node.fields[at].id)
+            return column(built.fields[at].id)
         return scalar.copy().transform(lambda e: column(scope.resolve(e)) if isinstance(e, exp.Column) else e)
 
     orders: list[Order] = []
     for item in order.expressions:
-        scalars = [column(f.id) for f in node.fields] if by_all(item) else [bind(item.this)]
+        scalars = [column(f.id) for f in built.fields] if by_all(item) else [bind(item.this)]
         orders += [order_of(item, s) for s in scalars]
-    return arrange(node, orders, cut, node.fields, env.fresh), names
+    keys = tuple(column(k.id) for k in built.keys)
+    return replace(built, node=arrange(built.node, orders, cut, built.fields, env.fresh, keys))
 
 
 class _Select:
@@ -148,9 +149,9 @@ class _Select:
     # ------------------------------------------------------------------ the clauses
     def build(self) -> Built:
         self._bind()
-        if self.source.scope.captured:
-            raise UnsupportedError("a column of the query around, inside a query in FROM", position_of(self.tree))
-        return self._finish()
+        if not self.source.scope.captured:
+            return self._finish()
+        return as_rows(self._correlated(theta=False, values=True), self.env.fresh)
 
     def _bind(self) -> None:
         """FROM, and every scalar of the other clauses with its names resolved."""
@@ -205,7 +206,7 @@ class _Select:
         once = self.tree.args.get("distinct") is not None and not parts.on
         if once:
             node = distinct(node, self.env.fresh)
-        return self._top_k(node, parts, once), names
+        return Built(self._top_k(node, parts, once), tuple(names))
 
     def _refuse(self) -> None:
         """Clauses that have no node yet."""
@@ -304,11 +305,16 @@ class _Select:
         self._bind()
         if not values and cut_of(self.tree).keeps_all:
             self.parts.order = []
-        source, captured = self.source, self.source.scope.captured
-        one_row = self._grouped and not self.tree.args.get("group")
-        if not captured and not one_row:
-            node, names = self._finish()
-            return Nested(node, tuple(column(f.id) for f in node.fields), tuple(names))
+        if not self.source.scope.captured and not self._one_row:
+            return self._finish().nested
+        return self._correlated(theta, values)
+
+    @property
+    def _one_row(self) -> bool:
+        return self._grouped and not self.tree.args.get("group")
+
+    def _correlated(self, theta: bool, values: bool) -> Nested:
+        source, captured, one_row = self.source, self.source.scope.captured, self._one_row
         if self.sets is not None:
             raise UnsupportedError("GROUPING SETS in a correlated subquery", position_of(self.tree))
         if any(s.find(*SEVERAL_ROWS) for s in self.parts.all()):
@@ -323,7 +329,8 @@ class _Select:
             source.tests = [t for t in source.tests if not any(t is link for link in links)]
             source.settle()
             source.attach()
-            return Nested(source.node, tuple(self.parts.select), tuple(self.names), tuple(links))
+            domains = tuple(source.domains)
+            return Nested(source.node, tuple(self.parts.select), tuple(self.names), tuple(links), domains)
         return self._by_keys(links, one_row)
 
     @property
@@ -337,7 +344,7 @@ class _Select:
         source, parts, captured = self.source, self.parts, self.source.scope.captured
         pairs = [pair for link in links if (pair := equated(link, captured)) is not None]
         known = {p.outer.name: p.inner for p in pairs if isinstance(p.outer, exp.Column)}
-        domain = None
+        domains = source.domains
         if len(pairs) == len(links) and not captured & self._read(True) and captured & source.links <= known.keys():
             source.tests = [t for t in source.tests if not any(t is link for link in links)]
             self._let(known)
@@ -345,6 +352,7 @@ class _Select:
             fields = tuple(Field(self.env.fresh("outer")) for _ in captured)
             ids = sorted(captured)
             domain = Domain(Values((), fields), tuple(map(column, ids)))
+            domains = [*domains, domain]
             self._let({i: column(f.id) for i, f in zip(ids, fields, strict=True)})
             source.node = Join(domain.stand_in, source.node)
             pairs = [Equated(exp.NullSafeEQ, column(i), column(f.id)) for i, f in zip(ids, fields, strict=True)]
@@ -367,8 +375,10 @@ class _Select:
             outputs, keys = self._first_by_keys(keys)
         links = [p.kind(this=p.outer.copy(), expression=operand(key)) for p, key in zip(pairs, keys, strict=True)]
         present = parts.having if one_row else None
-        single = one_row or cut_of(self.tree).limit == 1
-        return Nested(source.node, tuple(outputs), tuple(self.names), tuple(links), domain, one_row, present, single)
+        single = one_row or cut_of(self.tree).keeps_one
+        return Nested(
+            source.node, tuple(outputs), tuple(self.names), tuple(links), tuple(domains), one_row, present, single
+        )
 
     def _first_by_keys(self, keys: list[Scalar]) -> tuple[list[Scalar], list[Scalar]]:
         """DISTINCT and LIMIT for each value of the keys; the outputs and the keys that come out."""

@@ -25,6 +25,10 @@ class Cut:
         return self.limit is None and not self.offset
 
     @property
+    def keeps_one(self) -> bool:
+        return self.limit == 1 and not self.with_ties
+
+    @property
     def keeps_one_of_one(self) -> bool:
         return self.limit != 0 and not self.offset
 
@@ -92,11 +96,16 @@ def output_index(scalar: exp.Expr, names: list[str]) -> int | None:
     return None
 
 
-def arrange(node: Node, orders: list[Order], cut: Cut, visible: tuple[Field, ...], fresh: Fresh) -> Node:
-    """The rows in order, cut. Ties: the visible columns decide, so that equal inputs give equal rows."""
+def arrange(
+    node: Node, orders: list[Order], cut: Cut, visible: tuple[Field, ...], fresh: Fresh, by: tuple[Scalar, ...] = ()
+) -> Node:
+    """The rows in order, cut for each value of `by`. Ties: the visible columns decide, so that equal inputs give
+    equal rows."""
+    ties = () if cut.keeps_all or cut.with_ties else tuple(Order(column(f.id)) for f in visible)
+    if by:
+        return first_of_each(node, by, [*orders, *ties], cut, fresh)
     if cut.with_ties:
         return TopK(first_of_each(node, (), orders, cut, fresh), tuple(orders))
-    ties = () if cut.keeps_all else tuple(Order(column(f.id)) for f in visible)
     return TopK(node, (*orders, *ties), cut.limit, cut.offset)
 
 

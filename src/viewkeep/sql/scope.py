@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -97,6 +97,14 @@ class Scope:
             position_of(column),
             nearest(name, known) or f"columns here: {', '.join(dict.fromkeys(known)) or 'none'}",
         )
+
+    def capture(self, ids: Iterable[str]) -> None:
+        """What stands in FROM uses these columns of queries around."""
+        own = {i for r in self.relations for _, i in r.columns} | set(self.merged.values())
+        if found := set(ids) - own:
+            self.captured |= found
+            if self.outer is not None:
+                self.outer.capture(found)
 
     def _owned(self, name: str, table: str) -> list[str]:
         if not table and name.lower() in self.merged:

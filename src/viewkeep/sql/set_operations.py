@@ -15,32 +15,46 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from viewkeep.errors import SqlError
+from viewkeep.errors import SqlError, UnsupportedError
 from viewkeep.plan.nodes import Aggregate, Field, Filter, Fresh, Named, Node, Project, Repeat, Union
 from viewkeep.plan.scalars import Scalar, column, integer
+from viewkeep.sql.built import Built, for_each
 from viewkeep.sql.parse import position_of
-
-Built = tuple[Node, list[str]]
 
 
 def set_operation(tree: exp.SetOperation, left: Built, right: Built, fresh: Fresh) -> Built:
     if tree.args.get("by_name"):
-        left, right = _by_name(left, right, fresh)
-    (left_node, names), (right_node, right_names) = left, right
-    if len(names) != len(right_names):
+        left, right = _by_name(tree, left, right, fresh)
+    if len(left.names) != len(right.names):
         word = tree.key.upper()
-        raise SqlError(f"{word} of {len(names)} with {len(right_names)} columns", position_of(tree))
+        raise SqlError(f"{word} of {len(left.names)} with {len(right.names)} columns", position_of(tree))
+    left, right = _linked_alike(left, right, fresh)
+    left_node, right_node = left.node, right.node
     fields = tuple(
         Field(fresh(n), a.type if a.type == b.type else "UNKNOWN")
-        for n, a, b in zip(names, left_node.fields, right_node.fields, strict=True)
+        for n, a, b in zip(
+            (*left.names, *("link" for _ in left.links)), left_node.fields, right_node.fields, strict=True
+        )
     )
     once = bool(tree.args.get("distinct"))
-    if isinstance(tree, exp.Union):
-        if once:
-            left_node, right_node = _without_distinct(left_node), _without_distinct(right_node)
-        both = Union((left_node, right_node), fields)
-        return (distinct(both, fresh) if once else both), names
-    return _counted(tree, left_node, right_node, fields, once, fresh), names
+    if not isinstance(tree, exp.Union):
+        return left.linked_to(_counted(tree, left_node, right_node, fields, once, fresh), right)
+    if once:
+        left_node, right_node = _without_distinct(left_node), _without_distinct(right_node)
+    both = Union((left_node, right_node), fields)
+    return left.linked_to(distinct(both, fresh) if once else both, right)
+
+
+def _linked_alike(left: Built, right: Built, fresh: Fresh) -> tuple[Built, Built]:
+    """Both sides with the same links: rows for different values of the query around are different rows."""
+
+    def outer(built: Built) -> list[tuple[type[exp.Expr], Scalar]]:
+        return [(type(link), link.this) for link in built.links]
+
+    if outer(left) == outer(right):
+        return left, right
+    columns = sorted(left.outside | right.outside)
+    return for_each(left, columns, fresh), for_each(right, columns, fresh)
 
 
 def distinct(node: Node, fresh: Fresh) -> Node:
@@ -54,20 +68,21 @@ def _without_distinct(node: Node) -> Node:
     return Project(node.input, node.keys)
 
 
-def _by_name(left: Built, right: Built, fresh: Fresh) -> tuple[Built, Built]:
+def _by_name(tree: exp.Expr, left: Built, right: Built, fresh: Fresh) -> tuple[Built, Built]:
     """Both sides with all columns that either has, NULL where one has none."""
-    lowered = {n.lower() for n in left[1]}
-    names = [*left[1], *(n for n in right[1] if n.lower() not in lowered)]
+    if left.links or right.links:
+        raise UnsupportedError("BY NAME in a correlated subquery", position_of(tree))
+    lowered = {n.lower() for n in left.names}
+    names = (*left.names, *(n for n in right.names if n.lower() not in lowered))
 
     def widen(built: Built) -> Built:
-        node, own = built
-        at = {n.lower(): f for n, f in zip(own, node.fields, strict=True)}
+        at = {n.lower(): f for n, f in zip(built.names, built.fields, strict=True)}
         outputs = []
         for name in names:
             found = at.get(name.lower())
             scalar: Scalar = exp.Null() if found is None else column(found.id)
             outputs.append(Named(Field(fresh(name), "UNKNOWN" if found is None else found.type), scalar))
-        return Project(node, tuple(outputs)), names
+        return Built(Project(built.node, tuple(outputs)), names)
 
     return widen(left), widen(right)
 

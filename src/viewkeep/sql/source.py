@@ -11,6 +11,7 @@ from viewkeep.catalog import Catalog, Kind, Table
 from viewkeep.errors import CatalogError, SqlError, UnsupportedError
 from viewkeep.plan.nodes import Field, Filter, Fresh, Join, JoinKind, Named, Node, Project, Scan, Values, types_of
 from viewkeep.plan.scalars import Scalar, column, columns_of, conjoin, conjuncts, operand
+from viewkeep.sql.built import Built
 from viewkeep.sql.clock import at_time
 from viewkeep.sql.determinism import check_deterministic
 from viewkeep.sql.meanings import meaning
@@ -21,6 +22,7 @@ from viewkeep.sql.scope import Relation, Scope
 from viewkeep.sql.series import Series, explode, series_of
 from viewkeep.sql.statements import table_name
 from viewkeep.sql.subquery import (
+    Domain,
     Joined,
     Nested,
     Pending,
@@ -33,8 +35,14 @@ from viewkeep.sql.subquery import (
     value_of,
 )
 
-Built = tuple[Node, list[str]]
-"""A plan and the user-visible names of its columns."""
+
+@dataclass(frozen=True, slots=True)
+class Cte:
+    query: exp.Expr
+    columns: tuple[str, ...]
+    env: Env
+    outer: Scope | None
+    """The query around that one that has it in WITH."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +56,11 @@ class Env:
     catalog: Catalog
     dialect: str
     fresh: Fresh
-    ctes: dict[str, tuple[exp.Expr, tuple[str, ...], Env]] = field(default_factory=dict)
+    ctes: dict[str, Cte] = field(default_factory=dict)
     expanding: tuple[str, ...] = ()
     """Plain views being expanded, to notice a cycle."""
 
-    def with_ctes(self, tree: exp.Expr) -> Env:
+    def with_ctes(self, tree: exp.Expr, outer: Scope | None) -> Env:
         """The same with the CTEs of a query added; each sees those before it."""
         env, with_ = self, tree.args.get("with_")
         if with_ is None:
@@ -63,7 +71,7 @@ class Env:
             )
         for cte in with_.expressions:
             columns = tuple(c.name for c in cte.args["alias"].args.get("columns") or ())
-            env = replace(env, ctes={**env.ctes, cte.alias.lower(): (cte.this, columns, env)})
+            env = replace(env, ctes={**env.ctes, cte.alias.lower(): Cte(cte.this, columns, env, outer)})
         return env
 
 
@@ -90,6 +98,8 @@ class Source:
         self.node: Node = Values(((exp.Literal.number(1),),), (Field("one", "INTEGER"),))  # SELECT without FROM
         self.tests: list[Scalar | Pending] = []
         """What WHERE and inner joins ask, not applied yet."""
+        self.domains: list[Domain] = []
+        """Of queries in FROM."""
         self._waiting: list[Pending] = []
 
     def read(self, tree: exp.Select) -> None:
@@ -124,25 +134,28 @@ class Source:
             return self._series(one, tree, series)
         match tree:
             case exp.Table() if isinstance(tree.this, exp.Identifier):
-                node, names = self._table(tree)
+                built = self._table(tree)
                 alias = tree.alias or tree.name
             case exp.Subquery():
-                node, names = self.env.build(tree.this, self.env.with_ctes(tree), self.scope.outer)
+                outer = self.scope.outer
+                built = self.env.build(tree.this, self.env.with_ctes(tree, outer), outer)
                 alias = tree.alias or self.env.fresh("subquery")
             case exp.Values():
-                node, names = constant_rows(tree, self.env)
+                built = constant_rows(tree, self.env)
                 alias = tree.alias or self.env.fresh("values")
             case _:
                 what = "table function" if isinstance(tree, exp.Table) else tree.key.upper()
                 raise UnsupportedError(f"{what} in FROM has no incremental form yet", position_of(tree))
         table_alias = tree.args.get("alias")
         renamed = [c.name for c in (table_alias.args.get("columns") or ())] if table_alias else []
-        if len(renamed) > len(names):
-            raise SqlError(f"{alias!r} has {len(names)} columns, not {len(renamed)}", position_of(tree))
-        names = [*renamed, *names[len(renamed) :]]
-        ids = [f.id for f in node.fields]
-        self.scope.add(Relation(alias, tuple(zip(names, ids, strict=True))), tree)
-        return node
+        if len(renamed) > len(built.names):
+            raise SqlError(f"{alias!r} has {len(built.names)} columns, not {len(renamed)}", position_of(tree))
+        names = (*renamed, *built.names[len(renamed) :])
+        self.scope.add(Relation(alias, tuple((n, f.id) for n, f in zip(names, built.fields, strict=True))), tree)
+        self.scope.capture(built.outside)
+        self.tests += built.links
+        self.domains += built.domains
+        return built.node
 
     def _pivoted(self, tree: exp.Expr, pivots: list[exp.Pivot]) -> exp.Subquery:
         """A relation behind PIVOT or UNPIVOT, as a subquery that gives the same rows."""
@@ -150,9 +163,10 @@ class Source:
         inner.set("pivots", None)
         inner.set("joins", None)
         for pivot in pivots:
-            _, names = self.env.build(exp.select("*").from_(inner), self.env.with_ctes(tree), self.scope.outer)
+            outer = self.scope.outer
+            names = self.env.build(exp.select("*").from_(inner), self.env.with_ctes(tree, outer), outer).names
             alias = pivot.args.get("alias")
-            inner = exp.Subquery(this=expand(pivot, inner, names, self.env.dialect), alias=alias)
+            inner = exp.Subquery(this=expand(pivot, inner, list(names), self.env.dialect), alias=alias)
         assert isinstance(inner, exp.Subquery)
         return inner
 
@@ -176,10 +190,9 @@ class Source:
     def _table(self, tree: exp.Table) -> Built:
         name = table_name(tree)
         if not name.schema and (cte := self.env.ctes.get(name.name.lower())):
-            query, renamed, env = cte
             # Built anew for each use: every use has its own column ids, as a self join needs.
-            node, names = self.env.build(query, replace(env, expanding=self.env.expanding), None)
-            return node, [*renamed, *names[len(renamed) :]]
+            built = self.env.build(cte.query, replace(cte.env, expanding=self.env.expanding), cte.outer)
+            return replace(built, names=(*cte.columns, *built.names[len(cte.columns) :]))
         try:
             table = self.env.catalog.get(name, position_of(tree))
         except CatalogError as error:
@@ -193,7 +206,7 @@ class Source:
         if table.kind is Kind.PLAIN_VIEW:
             return self._plain_view(table)
         columns = tuple((Field(self.env.fresh(c.name), c.type), c.name) for c in table.columns)
-        return Scan(table.name, columns), [c.name for c in table.columns]
+        return Built(Scan(table.name, columns), tuple(c.name for c in table.columns))
 
     def _plain_view(self, view: Table) -> Built:
         if view.name.folded in self.env.expanding:
@@ -201,8 +214,7 @@ class Source:
         tree = definition_of(view, self.env.dialect)
         check_deterministic(tree)
         inner = replace(self.env, ctes={}, expanding=(*self.env.expanding, view.name.folded))
-        node, _ = self.env.build(at_time(tree), inner, None)
-        return node, [c.name for c in view.columns]
+        return replace(self.env.build(at_time(tree), inner, None), names=tuple(c.name for c in view.columns))
 
     def _join(self, join: exp.Join) -> None:
         side, kind, method = (str(join.args.get(a) or "").upper() for a in ("side", "kind", "method"))
@@ -433,7 +445,7 @@ class Source:
 
     def _nested(self, tree: exp.Expr, theta: bool = False, values: bool = True) -> Nested:
         query = tree.unnest() if isinstance(tree, exp.Subquery) else tree
-        return self.env.nest(query, self.env.with_ctes(tree), self.scope, theta, values)
+        return self.env.nest(query, self.env.with_ctes(tree, self.scope), self.scope, theta, values)
 
     # ------------------------------------------------------------------ subqueries that a WHERE clause asks directly
     def _tests(self, part: Scalar) -> list[Scalar | Pending]:
@@ -510,5 +522,5 @@ def constant_rows(tree: exp.Values, env: Env) -> Built:
     rows = tuple(tuple(cell.copy() for cell in row.expressions) for row in tree.expressions)
     if any(cell.find(exp.Column, exp.Query) for row in rows for cell in row):
         raise UnsupportedError("VALUES with anything but constants", position_of(tree))
-    names = [f"col{i}" for i in range(len(rows[0]))]
-    return Values(rows, tuple(Field(env.fresh(n)) for n in names)), names
+    names = tuple(f"col{i}" for i in range(len(rows[0])))
+    return Built(Values(rows, tuple(Field(env.fresh(n)) for n in names)), names)

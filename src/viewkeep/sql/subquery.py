@@ -65,7 +65,7 @@ class Nested:
     outputs: tuple[Scalar, ...]
     names: tuple[str, ...]
     links: tuple[Scalar, ...] = ()
-    domain: Domain | None = None
+    domains: tuple[Domain, ...] = ()
     one_row: bool = False
     """An aggregate without GROUP BY: it has its row even where `node` has none, and `outputs` fit that."""
     present: Scalar | None = None
@@ -85,7 +85,7 @@ class Pending:
     node: Node
     kind: JoinKind
     condition: tuple[Scalar, ...]
-    domain: Domain | None
+    domains: tuple[Domain, ...] = ()
 
     @property
     def ids(self) -> frozenset[str]:
@@ -94,17 +94,17 @@ class Pending:
     @property
     def reads(self) -> frozenset[str]:
         """Columns of the query around."""
-        of_domain = self.domain.values if self.domain else ()
-        return frozenset().union(*map(columns_of, (*self.condition, *of_domain))) - self.ids
+        of_domains = (value for domain in self.domains for value in domain.values)
+        return frozenset().union(*map(columns_of, (*self.condition, *of_domains))) - self.ids
 
     def rewritten(self, rewrite: Callable[[Scalar], Scalar]) -> Pending:
-        domain = self.domain
-        if domain is not None:
-            domain = replace(domain, values=tuple(rewrite(s) for s in domain.values))
-        return replace(self, condition=tuple(rewrite(s) for s in self.condition), domain=domain)
+        domains = tuple(replace(d, values=tuple(map(rewrite, d.values))) for d in self.domains)
+        return replace(self, condition=tuple(map(rewrite, self.condition)), domains=domains)
 
     def joined_to(self, around: Node) -> Node:
-        node = self.domain.into(self.node, around) if self.domain else self.node
+        node = self.node
+        for domain in self.domains:
+            node = domain.into(node, around)
         return Join(around, node, conjoin(self.condition), self.kind)
 
 
@@ -171,7 +171,7 @@ Joined = tuple[list[Pending], Scalar]
 
 
 def linked(nested: Nested, kind: JoinKind, *also: Scalar) -> Pending:
-    return Pending(nested.node, kind, (*nested.links, *also), nested.domain)
+    return Pending(nested.node, kind, (*nested.links, *also), nested.domains)
 
 
 def value_of(nested: Nested, fresh: Fresh) -> Joined:
@@ -194,7 +194,11 @@ def value_of(nested: Nested, fresh: Fresh) -> Joined:
     keys, links = by_link(nested, fresh)
     grouped = Aggregate(nested.node, keys, calls)
     kind = JoinKind.LEFT if nested.correlated else JoinKind.INNER
-    return [Pending(grouped, kind, links, nested.domain)], shown
+    return [Pending(grouped, kind, links, nested.domains)], shown
+
+
+def named_outputs(nested: Nested, fresh: Fresh) -> tuple[Named, ...]:
+    return tuple(Named(Field(fresh(n)), s.copy()) for n, s in zip(nested.names, nested.outputs, strict=True))
 
 
 def rows_of(nested: Nested, kind: JoinKind, fresh: Fresh) -> tuple[Pending, tuple[Named, ...], bool]:
@@ -202,12 +206,12 @@ def rows_of(nested: Nested, kind: JoinKind, fresh: Fresh) -> tuple[Pending, tupl
 
     An aggregate without GROUP BY gives a row to every row of the query around: a left join.
     """
-    columns = tuple(Named(Field(fresh(n)), s.copy()) for n, s in zip(nested.names, nested.outputs, strict=True))
+    columns = named_outputs(nested, fresh)
     if nested.one_row:
         return linked(nested, JoinKind.LEFT if nested.correlated else JoinKind.INNER), columns, True
     passed = tuple(Named(f, column(f.id)) for f in nested.node.fields)
     node = Project(nested.node, (*passed, *columns))
-    return Pending(node, kind, nested.links, nested.domain), columns, False
+    return Pending(node, kind, nested.links, nested.domains), columns, False
 
 
 def exists_as_value(nested: Nested, fresh: Fresh) -> Joined:
@@ -220,10 +224,10 @@ def exists_as_value(nested: Nested, fresh: Fresh) -> Joined:
         some = Named(flag, exp.GT(this=column(count.field.id), expression=integer(0)))
         # The flag hardly ever changes; the count does with each row.
         whole = Project(Aggregate(nested.node, (), (count,)), (some,))
-        return [Pending(whole, JoinKind.INNER, (), None)], column(flag.id)
+        return [Pending(whole, JoinKind.INNER, ())], column(flag.id)
     keys, links = by_link(nested, fresh)
     node = _flagged(Aggregate(nested.node, keys), flag)
-    return [Pending(node, JoinKind.LEFT, links, nested.domain)], _not_null(column(flag.id))
+    return [Pending(node, JoinKind.LEFT, links, nested.domains)], _not_null(column(flag.id))
 
 
 def in_as_value(wanted: Scalar, nested: Nested, fresh: Fresh) -> Joined:
@@ -236,7 +240,7 @@ def in_as_value(wanted: Scalar, nested: Nested, fresh: Fresh) -> Joined:
     keys, links = by_link(nested, fresh)
     single = Aggregate(nested.node, (*keys, Named(output, nested.outputs[0])))
     met = exp.EQ(this=operand(wanted), expression=column(output.id))
-    found = Pending(_flagged(single, flag), JoinKind.LEFT, (*links, met), nested.domain)
+    found = Pending(_flagged(single, flag), JoinKind.LEFT, (*links, met), nested.domains)
     value = _case(
         (_not_null(column(flag.id)), exp.true()),
         (exp.And(this=_is_null(wanted), expression=some.copy()), exp.null()),
@@ -263,7 +267,7 @@ def null_rows(nested: Nested, fresh: Fresh) -> tuple[Pending, Scalar, Scalar]:
     node = Project(Aggregate(nested.node, keys, calls), (*passed, *flags))
     kind = JoinKind.LEFT if nested.correlated else JoinKind.INNER
     there, null = (exp.Coalesce(this=column(f.id), expressions=[exp.false()]) for f in (some, has_null))
-    return Pending(node, kind, links, nested.domain), there, null
+    return Pending(node, kind, links, nested.domains), there, null
 
 
 def by_link(nested: Nested, fresh: Fresh) -> tuple[tuple[Named, ...], tuple[Scalar, ...]]:
