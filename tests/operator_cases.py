@@ -981,6 +981,96 @@ CASES = (
         "lateral distinct",
         "SELECT t.customer, d.k FROM tags t, LATERAL (SELECT DISTINCT e.kind AS k FROM events e WHERE e.customer = t.customer) d(k)",
     ),
+    # ------------------------------------------------------------------ the first rows of each
+    Case(
+        "lateral first rows",
+        "SELECT c.id, o.n, o.qty FROM customers c, LATERAL (SELECT o.id AS n, o.qty FROM orders o WHERE o.customer = c.id ORDER BY o.qty DESC NULLS LAST, o.id LIMIT 2) o",
+    ),
+    Case(
+        "left lateral first row after the first",
+        "SELECT c.id, o.n FROM customers c LEFT JOIN LATERAL (SELECT o.id AS n FROM orders o WHERE o.customer = c.id ORDER BY o.id LIMIT 1 OFFSET 1) o ON TRUE",
+    ),
+    Case(
+        "left lateral on a condition",
+        "SELECT c.id, o.n, o.qty FROM customers c LEFT JOIN LATERAL (SELECT o.id AS n, o.qty FROM orders o WHERE o.customer = c.id ORDER BY o.id LIMIT 2) o ON o.qty > c.id",
+    ),
+    Case(
+        "lateral nearest",
+        "SELECT o.id, p.label FROM orders o, LATERAL (SELECT p.label FROM products p WHERE p.price <= o.amount ORDER BY o.amount - p.price, p.id LIMIT 1) p",
+    ),
+    Case(
+        "scalar first row",
+        "SELECT c.id, (SELECT COALESCE(o.qty, -99) FROM orders o WHERE o.customer = c.id ORDER BY o.day DESC, o.id LIMIT 1) AS last FROM customers c",
+    ),
+    Case(
+        "scalar first row of a key",
+        "SELECT o.id, (SELECT p.label FROM products p WHERE p.id = o.product LIMIT 1) AS label FROM orders o",
+    ),
+    Case(
+        "scalar of the largest group",
+        "SELECT c.id, (SELECT o.product FROM orders o WHERE o.customer = c.id GROUP BY o.product ORDER BY COUNT(*) DESC, o.product LIMIT 1) AS favourite FROM customers c",
+    ),
+    Case(
+        "not in the first rows",
+        "SELECT id, qty FROM orders o WHERE qty NOT IN (SELECT e.value FROM events e WHERE e.customer = o.customer ORDER BY e.value, e.kind LIMIT 2)",
+    ),
+    Case(
+        "exists a second row",
+        "SELECT c.id FROM customers c WHERE EXISTS (SELECT 1 FROM orders o WHERE o.customer = c.id ORDER BY o.id LIMIT 1 OFFSET 1)",
+    ),
+    Case(
+        "lateral distinct first rows",
+        "SELECT c.id, e.kind FROM customers c, LATERAL (SELECT DISTINCT e.kind FROM events e WHERE e.customer = c.id ORDER BY e.kind LIMIT 2) e",
+    ),
+    Case(
+        "lateral ranks",
+        "SELECT c.id, o.n, o.place FROM customers c, LATERAL (SELECT o.id AS n, RANK() OVER (ORDER BY o.qty) AS place, SUM(o.qty) OVER (PARTITION BY o.product) AS total FROM orders o WHERE o.customer = c.id) o WHERE o.place < 3",
+    ),
+    Case(
+        "lateral with ties",
+        "SELECT c.id, o.n FROM customers c, LATERAL (SELECT o.id AS n FROM orders o WHERE o.customer < c.id ORDER BY o.qty FETCH FIRST 2 ROWS WITH TIES) o",
+    ),
+    Case(
+        "lateral distinct on",
+        "SELECT c.id, o.product, o.qty FROM customers c, LATERAL (SELECT DISTINCT ON (o.product) o.product, o.qty FROM orders o WHERE o.customer = c.id ORDER BY o.product, o.qty, o.id) o",
+    ),
+    # ------------------------------------------------------------------ correlated queries in FROM and set operations
+    Case(
+        "scalar over the first rows",
+        "SELECT c.id, (SELECT AVG(x.qty) FROM (SELECT o.qty FROM orders o WHERE o.customer = c.id ORDER BY o.id DESC LIMIT 3) x) AS recent FROM customers c",
+    ),
+    Case(
+        "scalar over an aggregate in from",
+        "SELECT c.id, (SELECT SUM(x.n) FROM (SELECT COUNT(*) AS n FROM orders o WHERE o.customer = c.id) x JOIN products p ON p.id > x.n) AS s FROM customers c",
+    ),
+    Case(
+        "scalar over a union",
+        "SELECT c.id, (SELECT COUNT(*) FROM (SELECT o.qty AS v FROM orders o WHERE o.customer = c.id UNION ALL SELECT e.value FROM events e WHERE e.customer = c.id) x) AS n FROM customers c",
+    ),
+    Case(
+        "scalar over a union linked two ways",
+        "SELECT c.id, (SELECT SUM(x.v) FROM (SELECT o.qty AS v FROM orders o WHERE o.customer = c.id UNION SELECT e.value FROM events e WHERE e.customer > c.id) x) AS s FROM customers c",
+    ),
+    Case(
+        "exists an intersection",
+        "SELECT c.id FROM customers c WHERE EXISTS (SELECT o.qty FROM orders o WHERE o.customer = c.id INTERSECT SELECT e.value FROM events e WHERE e.customer = c.id)",
+    ),
+    Case(
+        "not in a union",
+        "SELECT id, qty FROM orders o WHERE qty NOT IN (SELECT e.value FROM events e WHERE e.customer = o.customer UNION ALL SELECT p.id FROM products p WHERE p.price > 5)",
+    ),
+    Case(
+        "first rows of a lateral union",
+        "SELECT c.id, x.v FROM customers c, LATERAL (SELECT o.qty AS v FROM orders o WHERE o.customer = c.id UNION SELECT e.value FROM events e WHERE e.customer = c.id ORDER BY v DESC NULLS LAST LIMIT 2) x",
+    ),
+    Case(
+        "lateral except all",
+        "SELECT c.id, x.v FROM customers c, LATERAL (SELECT o.qty AS v FROM orders o WHERE o.customer = c.id EXCEPT ALL SELECT e.value FROM events e WHERE e.customer = c.id) x",
+    ),
+    Case(
+        "cte of the query around",
+        "SELECT c.id, (WITH own AS (SELECT o.qty, o.product FROM orders o WHERE o.customer = c.id) SELECT SUM(a.qty) FROM own a JOIN own b ON a.product = b.product) AS s FROM customers c",
+    ),
     # ------------------------------------------------------------------ NaN and infinity
     Case("nan rows", "SELECT sensor, reading FROM readings"),
     Case(

@@ -360,10 +360,47 @@ class Generator:
             made = [(call, kind)]
         else:
             made = [(c.sql, c.type) for c in self.rng.sample(inner.columns, min(2, len(inner.columns)))]
+            if _exact(inner.columns) and self.chance(0.3):
+                self.features.add("window in lateral")
+                made.append(self.window(inner.columns, [], True))
+            if _exact(inner.columns) and self.chance(0.4):
+                where += self.first(inner.columns)
         outputs, listed = self._named(made)
+        shown = [replace(o, sql=f"{alias}.{o.sql}") for o in outputs]
         how, on = self.rng.choice((("CROSS JOIN LATERAL", ""), ("LEFT JOIN LATERAL", " ON TRUE")))
+        if on and "(" not in listed and self.chance(0.3):
+            on = f" ON {self.predicate([*found.columns, *shown], 0)}"
         text = f"{found.sql} {how} (SELECT {listed} FROM {inner.sql}{where}) AS {alias}{on}"
-        return Source(text, [*found.columns, *(replace(o, sql=f"{alias}.{o.sql}") for o in outputs)])
+        return Source(text, [*found.columns, *shown])
+
+    def first(self, columns: list[Out], count: int = 3) -> str:
+        """The first rows by an order of all columns."""
+        self.features.add("first rows of each")
+        order = [c.sql + self.rng.choice(("", " DESC", " DESC NULLS LAST")) for c in columns]
+        self.rng.shuffle(order)
+        offset = " OFFSET 1" if self.chance(0.2) else ""
+        return f" ORDER BY {', '.join(order)} LIMIT {self.rng.randint(1, count)}{offset}"
+
+    def boxed(self, inner: Source, outer: list[Out]) -> Source:
+        """A query in FROM that uses columns of the query around."""
+        self.features.add("correlated in from")
+        alias = self.fresh("b")
+        columns = [c for c in inner.columns if c.type in EXACT]
+        outputs, listed = self._named([(c.sql, c.type) for c in self.rng.sample(columns, min(3, len(columns)))])
+
+        def one() -> str:
+            return f"SELECT {listed} FROM {inner.sql} WHERE {self.link(inner.columns, outer)}"
+
+        text, roll = one(), self.rng.random()
+        if roll < 0.35:
+            operator = self.rng.choice(("UNION", "UNION ALL", "INTERSECT", "EXCEPT", "EXCEPT ALL"))
+            self.features.add("correlated " + operator.lower())
+            text = f"{text} {operator} {one() if self.chance(0.7) else f'SELECT {listed} FROM {inner.sql}'}"
+        elif roll < 0.5 and _exact(inner.columns):
+            text += self.first(inner.columns)
+        elif roll < 0.6:
+            text = text.replace("SELECT", "SELECT DISTINCT", 1)
+        return Source(f"({text}) AS {alias}", [replace(o, sql=f"{alias}.{o.sql}") for o in outputs])
 
     def item(self, depth: int) -> Source:
         alias = self.fresh("r")
@@ -486,6 +523,8 @@ class Generator:
         """FROM and WHERE of a subquery; often it uses a column of the query around."""
         inner = self.item(depth - 1) if self.chance(0.8) else self.join(self.item(0), self.item(0))
         outer = [c for c in columns if c.type in EXACT]
+        if outer and any(c.type in EXACT for c in inner.columns) and self.chance(0.08):
+            inner = self.boxed(inner, outer)
         conditions = [self.link(inner.columns, outer)] if outer and self.chance(0.65) else []
         if self.chance(0.4):
             conditions.append(self.predicate(inner.columns, depth - 1))
@@ -530,6 +569,9 @@ class Generator:
 
     def scalar(self, inner: Source, where: str) -> tuple[str, str]:
         """A subquery that gives one row."""
+        if _exact(inner.columns) and self.chance(0.15):
+            column = self.rng.choice(inner.columns)
+            return f"(SELECT {column.sql} FROM {inner.sql}{where}{self.first(inner.columns, 1)})", column.type
         call, kind = self.aggregate(inner.columns, exact=True)
         if self.chance(0.3):
             call = self.value([Out(call, kind)], kind, 0)
