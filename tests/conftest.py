@@ -12,7 +12,7 @@ import viewkeep
 from support import Engine
 
 # Before any Spark starts: tests run many small programs once, which the second compiler only slows down.
-os.environ.setdefault("VIEWKEEP_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+os.environ.setdefault("VIEWKEEP_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
 os.environ.setdefault("VIEWKEEP_DRIVER_MEMORY", "2g")
 
 MARKERS = (

@@ -1034,6 +1034,39 @@ CASES = (
         "lateral distinct on",
         "SELECT c.id, o.product, o.qty FROM customers c, LATERAL (SELECT DISTINCT ON (o.product) o.product, o.qty FROM orders o WHERE o.customer = c.id ORDER BY o.product, o.qty, o.id) o",
     ),
+    Case(
+        "lateral aggregate with having",
+        "SELECT c.id, g.n FROM customers c, LATERAL (SELECT COUNT(*) AS n FROM orders o WHERE o.customer = c.id HAVING COUNT(*) <> 1) g",
+    ),
+    Case(
+        "left lateral aggregate on a condition",
+        "SELECT c.id, g.n, g.m FROM customers c LEFT JOIN LATERAL (SELECT COUNT(*) AS n, MAX(o.qty) AS m FROM orders o WHERE o.customer = c.id HAVING COUNT(*) > 1) g ON g.m > c.id",
+    ),
+    # ------------------------------------------------------------------ subqueries in the condition of a join
+    Case(
+        "left join on exists",
+        "SELECT c.id, o.id AS n FROM customers c LEFT JOIN orders o ON o.customer = c.id AND EXISTS (SELECT 1 FROM events e WHERE e.customer = c.id)",
+    ),
+    Case(
+        "left join above the average",
+        "SELECT c.id, o.id AS n FROM customers c LEFT JOIN orders o ON o.customer = c.id AND o.qty > (SELECT AVG(qty) FROM orders)",
+    ),
+    Case(
+        "right join on a count",
+        "SELECT c.id, o.id AS n FROM customers c RIGHT JOIN orders o ON o.customer = c.id AND o.qty >= (SELECT COUNT(*) FROM events e WHERE e.customer = c.id)",
+    ),
+    Case(
+        "full join on in and not in",
+        "SELECT c.id, o.id AS n FROM customers c FULL JOIN orders o ON o.customer = c.id AND c.id IN (SELECT e.customer FROM events e WHERE e.ok) AND o.qty NOT IN (SELECT e.value FROM events e WHERE e.customer = o.customer)",
+    ),
+    Case(
+        "anti join on exists",
+        "SELECT c.id FROM customers c ANTI JOIN orders o ON o.customer = c.id AND EXISTS (SELECT 1 FROM products p WHERE p.id = o.product AND p.label = 'ink')",
+    ),
+    Case(
+        "list of a query",
+        "SELECT c.id, ARRAY(SELECT o.id FROM orders o WHERE o.customer = c.id ORDER BY o.id DESC) AS ids FROM customers c",
+    ),
     # ------------------------------------------------------------------ correlated queries in FROM and set operations
     Case(
         "scalar over the first rows",

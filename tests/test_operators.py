@@ -97,6 +97,9 @@ NOT_SPARK = {
     "correlated in the aggregate": "outer names inside an aggregate",
     "correlated after grouping": "correlated subqueries beside GROUP BY",
     "correlated two deep to the outermost": "names of a query two levels out",
+    "lateral nearest": "outer names in ORDER BY",
+    "cte of the query around": "outer names in WITH",
+    "list of a query": "ARRAY of a query",
 }
 """What of a case Spark itself refuses, or answers differently."""
 SPARK_CASES = tuple(c for c in CASES if c.name not in NOT_SPARK)

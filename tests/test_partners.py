@@ -167,14 +167,15 @@ def test_inserts_into_a_semi_join(keeper: viewkeep.Keeper, query: str) -> None:
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
-        ("SELECT a, (SELECT b FROM r WHERE r.k = l.k ORDER BY b LIMIT 1) AS b FROM l", "LIMIT"),
-        (
-            "SELECT a FROM l WHERE k IN (SELECT k FROM r WHERE r.b = l.a UNION ALL SELECT a FROM l x WHERE x.k = l.k)",
-            "FROM",
-        ),
+        ("SELECT a, (SELECT SUM(b) OVER () FROM r WHERE r.k = l.k HAVING COUNT(*) = 1) AS b FROM l", "a window"),
+        ("SELECT a, (SELECT SUM(b) FROM r WHERE r.k = l.k GROUP BY GROUPING SETS (())) AS b FROM l", "GROUPING SETS"),
+        ("SELECT a, ARRAY(SELECT DISTINCT b FROM r WHERE r.k = l.k ORDER BY b) AS b FROM l", "ARRAY of a query"),
         ("SELECT a, (k, a) IN (SELECT k, b FROM r) AS i FROM l", "several columns"),
         ("SELECT a, a > ALL (SELECT b FROM r) AS i FROM l", "ANY and ALL"),
-        ("SELECT l.a FROM l LEFT JOIN r ON l.k = r.k AND EXISTS (SELECT 1 FROM r x WHERE x.k = l.a)", "outer join"),
+        (
+            "SELECT l.a FROM l LEFT JOIN r ON l.k = r.k AND EXISTS (SELECT 1 FROM r x WHERE x.k = l.a + r.b)",
+            "both sides",
+        ),
     ],
 )
 def test_what_stays_correlated_says_why(keeper: viewkeep.Keeper, query: str, reason: str) -> None:

@@ -13,11 +13,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from sqlglot import exp
+
 from viewkeep.catalog import TableName
 from viewkeep.emit.alike import compares_alike, means_the_same
 from viewkeep.emit.guard import guard_query
 from viewkeep.emit.select import Sizes, user_query
 from viewkeep.emit.statements import parameters_of, query_sql
+from viewkeep.emit.steps import steps_of
 from viewkeep.incremental.foreign_keys import Doubts
 from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.nodes import Fresh, Join, Node, Query, State, scans, walk
@@ -73,6 +76,8 @@ class Text:
     """Times that it is told."""
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Which columns it reads of each relation."""
+    steps: dict[str, str] = field(default_factory=dict)
+    """Queries that come first, by the name under which their rows are read."""
 
     def values(self, times: Mapping[str, datetime]) -> dict[str, datetime]:
         return {name: times[name] for name in self.parameters}
@@ -267,8 +272,12 @@ class Programs:
         bound = bind_scans(plan, frozenset({CHANGE}), self._namer(relations))
         sizes = None if extent is None else extent.sizes(relations)
         query = query_sql(bound, columns, dialect, sizes)
+        parameters, first = parameters_of(query), dict[str, exp.Select]()
+        if dialect == DIALECT:
+            first, query = steps_of(query, f"{self.prefix}{self.compiled.view.folded}_step_{{}}".format)
+        steps = {name: step.sql(dialect=dialect, pretty=self.pretty) for name, step in first.items()}
         sql = query.sql(dialect=dialect, pretty=self.pretty)
-        return Text(sql, relations, parameters_of(query), _columns_read([bound]))
+        return Text(sql, relations, parameters, _columns_read([bound]), steps)
 
     def _namer(self, relations: dict[str, Relation]) -> Callable[[Relation], TableName]:
         def name(relation: Relation) -> TableName:

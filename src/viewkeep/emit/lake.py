@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from viewkeep.catalog import TableName
-from viewkeep.emit.files import Compiled, Program, Programs, Text
+from viewkeep.emit.files import DIALECT, Compiled, Program, Programs, Text
+from viewkeep.emit.select import table_text
 from viewkeep.incremental.weighted import Edge
 from viewkeep.plan.nodes import State
 from viewkeep.strategy import names
@@ -100,7 +101,8 @@ def _statement(compiled: Compiled, why: str, text: Text) -> str:
     for name, relation in text.relations.items():
         meaning = f"{name}: {_meaning(compiled.view, relation)}"
         lines += textwrap.wrap(meaning, _WIDTH, initial_indent="--   ", subsequent_indent="--     ")
-    return "\n".join([*lines, text.sql])
+    first = [f"CACHE TABLE {table_text(TableName(name), DIALECT)} AS\n{sql};" for name, sql in text.steps.items()]
+    return "\n".join([*lines, *first, text.sql])
 
 
 def _meaning(view: TableName, relation: Relation) -> str:

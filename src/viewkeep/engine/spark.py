@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -99,7 +100,7 @@ class Spark:
         self.jobs = 0
         """Spark jobs launched so far, where the session can tell."""
         self._relations: set[str] = set()
-        self._read_before: dict[tuple[Any, ...], DataFrame] = {}
+        self._read_before: dict[Any, DataFrame] = {}
 
     @cached_property
     def session(self) -> SparkSession:
@@ -119,9 +120,7 @@ class Spark:
 
         `root`: of a partitioned table, whose files lack the columns that it is partitioned by."""
         if not files:
-            # Known to be empty when it is planned; an empty list of Python rows would start a Python worker.
-            empty = [sf.lit(None).cast(f.dataType).alias(f.name) for f in schema.fields]
-            return self.session.range(0).select(*empty)
+            return self._empty(schema)
         # Making a relation costs some ten milliseconds, and many tables do not change between two refreshes.
         key = (schema.json(), root, *((f.path, *f.partition.items()) for f in files))
         frame = self._read_before.pop(key, None)
@@ -135,6 +134,19 @@ class Spark:
             del self._read_before[next(iter(self._read_before))]
         # In one partition, a few rows are grouped and joined without a shuffle, each of which is a job.
         return frame.coalesce(1) if sum(f.rows for f in files) <= FEW else frame
+
+    def _empty(self, schema: StructType) -> DataFrame:
+        """No rows, and known to be none when it is planned; a list of Python rows would start a Python worker."""
+        key = schema.json()
+        if key not in self._read_before:
+            try:
+                none = to_arrow_schema(schema, timezone=self.zone).empty_table()
+                self._read_before[key] = self.session.createDataFrame(none, schema)
+            except PySparkException:  # a type that Arrow does not have
+                # Only then: Spark fails at some correlated subqueries over columns that it knows to be NULL.
+                nulls = [sf.lit(None).cast(f.dataType).alias(f.name) for f in schema.fields]
+                self._read_before[key] = self.session.range(0).select(*nulls)
+        return self._read_before[key]
 
     def _read(self, files: Sequence[DataFile], schema: StructType, root: str | None) -> DataFrame:
         if root is None:
@@ -173,10 +185,17 @@ class Spark:
         self._relations.add(name)
         return name
 
-    def sql(self, text: str, values: Mapping[str, Any] | None = None) -> DataFrame:
-        """`values`: of the parameters (:name) in the text."""
+    def sql(
+        self, text: str, values: Mapping[str, Any] | None = None, steps: Mapping[str, str] = MappingProxyType({})
+    ) -> DataFrame:
+        """`values`: of the parameters (:name) in the text. `steps`: queries that it reads by name, computed once."""
+        args = dict(values) if values else None
         try:
-            return self.session.sql(text, args=dict(values)) if values else self.session.sql(text)
+            for name, step in steps.items():
+                # A checkpoint has no history that its readers would plan again, each of them.
+                with self.counted():
+                    self.register(self.session.sql(step, args=args).localCheckpoint(eager=False), name)
+            return self.session.sql(text, args=args)
         except SPARK_ERRORS as error:
             raise translate(error) from error
 
@@ -441,7 +460,8 @@ def translate(error: PySparkException | Py4JJavaError) -> EngineError:
         while cause.getCause() is not None:
             cause = cause.getCause()
         said = str(cause.getMessage() or cause.toString()).split("\n\tat ")[0]
-        return EngineError(f"Spark failed: {' '.join(said.split())}", hint=_ROOM)
+        about_files = cause.getClass().getName().startswith(("java.io.", "java.nio."))
+        return EngineError(f"Spark failed: {' '.join(said.split())}", hint=_ROOM if about_files else "")
     if error.getCondition() == "USER_RAISED_EXCEPTION":
         return EngineError((error.getMessageParameters() or {}).get("errorMessage") or str(error))
     text = str(error)

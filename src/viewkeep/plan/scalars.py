@@ -95,6 +95,11 @@ def window_function(window: exp.Expr) -> exp.Expr:
     return found
 
 
+def of_one_value(call: exp.Expr) -> bool:
+    """Not COUNT(a, b) or MAX(a, 3), which are other functions of the same name."""
+    return not call.expressions and not call.args.get("count")
+
+
 def operand(scalar: Scalar) -> Scalar:
     """A copy that can stand beside an operator.
 

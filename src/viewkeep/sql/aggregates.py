@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from viewkeep.errors import SqlError, UnsupportedError
 from viewkeep.plan.nodes import Field, Fresh, Named, Node, types_of
-from viewkeep.plan.scalars import Scalar, column, columns_of, is_exact, window_function
+from viewkeep.plan.scalars import Scalar, column, columns_of, is_exact, of_one_value, window_function
 from viewkeep.sql.parse import position_of
 
 _NULL_SKIPPING = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count)
@@ -117,7 +117,7 @@ class AggregateCollector:
         match call:
             case exp.Count():
                 return "BIGINT"
-            case exp.Min() | exp.Max() if isinstance(call.this, exp.Column):
+            case exp.Min() | exp.Max() if isinstance(call.this, exp.Column) and of_one_value(call):
                 return self._types.get(call.this.name, "UNKNOWN")
             case exp.Sum() if is_exact(call.this, self._types):
                 return "DECIMAL"
@@ -135,7 +135,7 @@ def uniform_call(call: exp.Expr) -> exp.Expr:
     >>> uniform_call(sqlglot.parse_one("SUM(x) FILTER (WHERE y > 1)")).sql()
     'SUM(CASE WHEN y > 1 THEN x END)'
     """
-    if isinstance(call, exp.Filter) and isinstance(call.this, _NULL_SKIPPING):
+    if isinstance(call, exp.Filter) and isinstance(call.this, _NULL_SKIPPING) and of_one_value(call.this):
         inner, condition = uniform_call(call.this), call.expression.this
         argument = inner.this
         if isinstance(argument, exp.Distinct):

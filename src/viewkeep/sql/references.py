@@ -106,11 +106,11 @@ def definition_of(view: Table, dialect: str) -> exp.Expr:
 def replace_tables(tree: exp.Expr, catalog: Catalog, others: Mapping[str, TableName], dialect: str) -> exp.Expr:
     """Let a query read other tables in place of its own; plain views are expanded on the way."""
     copy = tree.copy()
+    nodes = list(_table_nodes(copy))
+    schemas = {((n.text("db") or catalog.default_schema or "").lower(), n.name.lower()) for n in nodes if not n.alias}
     for column in copy.find_all(exp.Column):
-        # The stand-in has the table's name as its alias, but no schema.
-        column.set("db", None)
-        column.set("catalog", None)
-    for node in list(_table_nodes(copy)):
+        _leave_out_schema(column, schemas)
+    for node in nodes:
         name = table_name(node)
         known = catalog.find(name)
         alias = node.alias or node.name
@@ -133,6 +133,19 @@ def replace_tables(tree: exp.Expr, catalog: Catalog, others: Mapping[str, TableN
             stand_in.set(inside, node.args.get(inside))
         node.replace(stand_in)
     return copy
+
+
+def _leave_out_schema(column: exp.Column, schemas: set[tuple[str, str]]) -> None:
+    """`schema.table.column` → `table.column`: the stand-in has the table's name as its alias, but no schema.
+    `table.column.field` looks alike and stays."""
+    parts = column.parts
+    for left_out in (1, 2):
+        if len(parts) > left_out + 1 and (parts[left_out - 1].name.lower(), parts[left_out].name.lower()) in schemas:
+            for place, part in zip(
+                ("this", "table", "db", "catalog"), [*parts[: left_out - 1 : -1], None, None], strict=False
+            ):
+                column.set(place, part)
+            return
 
 
 def _alias(node: exp.Table, alias: str, columns: list[exp.Identifier] | None = None) -> exp.TableAlias:

@@ -98,6 +98,18 @@ class Scope:
             nearest(name, known) or f"columns here: {', '.join(dict.fromkeys(known)) or 'none'}",
         )
 
+    def with_fields(self, column: exp.Column) -> tuple[exp.Column, list[exp.Identifier]]:
+        """`t.s.a`, `s.a`, `main.t.s.a`: a column, and the fields of its struct that are named behind it."""
+        parts = [p for p in column.parts if isinstance(p, exp.Identifier)]
+        if self.can_resolve(column) or len(parts) != len(column.parts):
+            return column, []
+        for start, end in ((0, 2), (0, 1), (1, 3)):
+            found = exp.Column(**dict(zip(("this", "table"), reversed(parts[start:end]), strict=False)))
+            if end < len(parts) and self.can_resolve(found):
+                found.meta.update(column.meta)
+                return found, parts[end:]
+        return column, []
+
     def capture(self, ids: Iterable[str]) -> None:
         """What stands in FROM uses these columns of queries around."""
         own = {i for r in self.relations for _, i in r.columns} | set(self.merged.values())

@@ -6,17 +6,16 @@ own but one more step over them. A series of constants is a step over one row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from viewkeep.errors import UnsupportedError
 from viewkeep.plan.nodes import Field, Fresh, Named, Node, Unnest, types_of
-from viewkeep.plan.scalars import Scalar, column
-from viewkeep.sql.parse import position_of
+from viewkeep.plan.scalars import Scalar, column, integer
 
 SEVERAL_ROWS = (exp.Explode, exp.Unnest, exp.ExplodingGenerateSeries)
-NOT_YET = (exp.ExplodeOuter, exp.Posexplode, exp.Inline)
+NOT_YET = (exp.Posexplode, exp.Inline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +25,21 @@ class Series:
     call: exp.Expr
     name: str
     """Of its column and its alias, unless the user gives others."""
+    outer: bool = False
+    """Whether a row without elements stays, beside a NULL."""
 
 
 def series_of(tree: exp.Expr) -> Series | None:
     """What an entry of FROM makes rows by, if it is no relation."""
-    found = tree.this if isinstance(tree, exp.Lateral) else tree
     if isinstance(tree, exp.Lateral) and tree.args.get("outer"):
-        raise UnsupportedError("LATERAL VIEW OUTER has no incremental form yet", position_of(tree))
+        inner = series_of(tree.this)
+        return replace(inner, outer=True) if inner is not None else None
+    found = tree.this if isinstance(tree, exp.Lateral) else tree
     match found:
         case exp.Unnest(expressions=[values]) if not found.args.get("offset"):
             return Series(exp.Explode(this=values.copy()), "unnest")
         case exp.Explode():
-            return Series(found.copy(), "col")
+            return Series(found.copy(), "col", isinstance(found, exp.ExplodeOuter))
         case exp.Table(this=exp.ExplodingGenerateSeries()):
             return Series(found.this.copy(), "generate_series")
         case exp.Table(this=exp.GenerateSeries()):
@@ -47,9 +49,19 @@ def series_of(tree: exp.Expr) -> Series | None:
             return None
 
 
-def explode(node: Node, call: Scalar, name: str, fresh: Fresh) -> Unnest:
+def explode(node: Node, call: Scalar, series: Series, fresh: Fresh) -> Unnest:
     """One more column, and a row for each of its elements."""
-    return Unnest(node, (Named(Field(fresh(name), _element_type(call, node)), call),))
+    made = _never_empty(call) if series.outer else call.copy()
+    return Unnest(node, (Named(Field(fresh(series.name), _element_type(call, node)), made),))
+
+
+def _never_empty(call: Scalar) -> Scalar:
+    """EXPLODE of a list that has a NULL where the list has nothing."""
+    if not isinstance(call, exp.Explode):
+        raise UnsupportedError("generate_series that keeps rows without elements has no incremental form yet")
+    some = exp.GT(this=exp.ArraySize(this=call.this.copy()), expression=integer(0))
+    nothing = exp.Array(expressions=[exp.Null()], value_constructor=True)
+    return exp.Explode(this=exp.Case(ifs=[exp.If(this=some, true=call.this.copy())], default=nothing))
 
 
 def _element_type(call: Scalar, node: Node) -> str:
@@ -77,9 +89,10 @@ class SeriesCollector:
         return Unnest(node, tuple(self._calls)) if self._calls else node
 
     def _call(self, call: Scalar) -> str:
+        made = _never_empty(call) if isinstance(call, exp.ExplodeOuter) else call.copy()
         for known in self._calls:
-            if known.scalar == call:
+            if known.scalar == made:
                 return known.field.id
         field = Field(self._fresh("unnest"), _element_type(call, self._node))
-        self._calls.append(Named(field, call.copy()))
+        self._calls.append(Named(field, made))
         return field.id

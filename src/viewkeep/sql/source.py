@@ -9,8 +9,10 @@ from sqlglot import exp
 
 from viewkeep.catalog import Catalog, Kind, Table
 from viewkeep.errors import CatalogError, SqlError, UnsupportedError
+from viewkeep.plan.conditions import ids_of
 from viewkeep.plan.nodes import Field, Filter, Fresh, Join, JoinKind, Named, Node, Project, Scan, Values, types_of
-from viewkeep.plan.scalars import Scalar, column, columns_of, conjoin, conjuncts, operand
+from viewkeep.plan.scalars import Scalar, column, columns_of, conjoin, conjuncts, operand, substitute
+from viewkeep.sql.arrays import as_list, query_of
 from viewkeep.sql.built import Built
 from viewkeep.sql.clock import at_time
 from viewkeep.sql.determinism import check_deterministic
@@ -170,6 +172,16 @@ class Source:
         assert isinstance(inner, exp.Subquery)
         return inner
 
+    def _joined_series(self, join: exp.Join, how: JoinKind) -> Series | None:
+        """What an entry of FROM makes of the rows before it; in a left join those stay of which it makes none."""
+        series = series_of(join.this)
+        if series is None or how is JoinKind.INNER:
+            return series
+        asks = join.args.get("side") != "LEFT" or join.args.get("on") != exp.true()
+        if how is JoinKind.LEFT and not asks and isinstance(series.call, exp.Explode):
+            return replace(series, outer=True)
+        return None
+
     def _series(self, node: Node, tree: exp.Expr, series: Series | None) -> Node:
         """Rows made of the rows so far; their column joins the scope."""
         if series is None:
@@ -181,7 +193,7 @@ class Source:
             raise UnsupportedError("a series of several columns or of a subquery", position_of(tree))
         if columns_of(call) - types_of(node).keys():
             raise UnsupportedError(f"{series.name.upper()} in FROM beside an outer join", position_of(tree))
-        exploded = explode(node, call, series.name, self.env.fresh)
+        exploded = explode(node, call, series, self.env.fresh)
         named = alias.name if alias and alias.name else series.name
         # The engine names the column after the alias where the function gives but one.
         self.scope.add(Relation(named, ((given[0] if given else named, exploded.fields[-1].id),)), tree)
@@ -222,9 +234,10 @@ class Source:
         if how is None or method not in ("", "NATURAL"):
             words = " ".join(w for w in (method, side, kind) if w)
             raise UnsupportedError(f"{words} JOIN has no incremental form yet", position_of(join))
-        if how is JoinKind.INNER and not method and (series := series_of(join.this)):
+        if not method and (series := self._joined_series(join, how)):
             self.node = self._series(self.node, join.this, series)
-            self._ask([self.bind(join.args["on"])] if join.args.get("on") else [])
+            if how is JoinKind.INNER and (on := join.args.get("on")):
+                self._ask([self.bind(on)])
             return
         if isinstance(join.this, exp.Lateral) and isinstance(join.this.this, exp.Subquery):
             self._lateral(join, how)
@@ -236,21 +249,18 @@ class Source:
             shared = self._common_names(known)
         merging = [self._merging(name, known, join) for name in shared]
         condition: list[Scalar] = [exp.EQ(this=column(a), expression=column(b)) for _, a, b in merging]
+        waiting = len(self._waiting)
         if on := join.args.get("on"):
             condition.append(self.bind(on))
         if how is JoinKind.INNER:
             self.node = Join(left, right)
             self._ask(condition)
-        elif self._waiting or self.scope.captured & frozenset().union(*map(columns_of, condition)):
-            raise UnsupportedError(
-                "a subquery or an outer reference in the condition of an outer join", position_of(join)
-            )
-        elif len(self.tests) > (asked if side != "RIGHT" and how is not JoinKind.FULL else 0):
-            # Asked later it would also drop rows that stand beside NULLs.
-            raise UnsupportedError("a subquery or an outer reference in a join below an outer join", position_of(join))
-        elif side == "RIGHT":
-            self.node = Join(right, left, conjoin(condition), JoinKind.LEFT)
         else:
+            self._refuse_above_nulls(join, condition, len(self.tests) - asked)
+            self._waiting, nested = self._waiting[:waiting], self._waiting[waiting:]
+            left, right = _beside(nested, left, right, join)
+            if side == "RIGHT":
+                left, right = right, left
             self.node = Join(left, right, conjoin(condition), how)
         if not how.keeps_right:
             del self.scope.relations[known:]  # its columns are not in the result
@@ -261,6 +271,14 @@ class Source:
             self._merge(name, a, b, side)
         self.scope.lead(shared)
 
+    def _refuse_above_nulls(self, join: exp.Join, condition: list[Scalar], asked_on_right: int) -> None:
+        """What is asked above an outer join would also drop rows that stand beside NULLs."""
+        if self.scope.captured & frozenset().union(*map(columns_of, condition)):
+            raise UnsupportedError("a column of the query around in the condition of an outer join", position_of(join))
+        both = str(join.args.get("side")).upper() in ("RIGHT", "FULL")
+        if len(self.tests) if both else asked_on_right:
+            raise UnsupportedError("a subquery or an outer reference in a join below an outer join", position_of(join))
+
     def _lateral(self, join: exp.Join, kind: JoinKind) -> None:
         """A query in FROM that uses columns of what stands before it."""
         tree, on = join.this, join.args.get("on")
@@ -269,25 +287,52 @@ class Source:
         # Pulled predicates leave all rows as they are: too many where they have to be distinct.
         nested = self._nested(tree.this, theta=not tree.this.unnest().args.get("distinct"))
         pending, columns, above = rows_of(nested, kind, self.env.fresh)
-        if pending.reads & self.scope.captured or nested.present is not None:
-            raise UnsupportedError("LATERAL with HAVING, or with a column of a query further out", position_of(join))
+        if pending.reads & self.scope.captured:
+            raise UnsupportedError("LATERAL with a column of a query further out", position_of(join))
         alias = tree.args["alias"]
         renamed = [c.name for c in alias.args.get("columns") or ()]
         names = [*renamed, *nested.names[len(renamed) :]]
         self.scope.add(Relation(alias.name, tuple((n, c.field.id) for n, c in zip(names, columns, strict=True))), tree)
         waiting = self.waiting
         condition = [self.bind(on)] if on is not None and on != exp.true() else []
-        if kind is JoinKind.LEFT and condition:
-            if above or self.waiting != waiting or columns_of(condition[0]) & self.scope.captured:
-                what = "LEFT JOIN LATERAL of an aggregate, or on a subquery or an outer reference, with a condition"
-                raise UnsupportedError(what, position_of(join))
-            pending = replace(pending, condition=(*pending.condition, *condition))
-        self.node = pending.joined_to(self.node)
-        if above:
-            passed = tuple(Named(f, column(f.id)) for f in self.node.fields)
-            self.node = Project(self.node, (*passed, *columns))
+        if (
+            kind is JoinKind.LEFT
+            and condition
+            and (self.waiting != waiting or columns_of(condition[0]) & self.scope.captured)
+        ):
+            raise UnsupportedError("LEFT JOIN LATERAL on a subquery or an outer reference", position_of(join))
+        if not above:
+            inside = condition if kind is JoinKind.LEFT else []
+            self.node = replace(pending, condition=(*pending.condition, *inside)).joined_to(self.node)
+        else:
+            self._beside_one_row(
+                pending, columns, kind, [nested.present] if nested.present is not None else [], condition
+            )
         if kind is JoinKind.INNER:
             self._ask(condition)
+
+    def _beside_one_row(
+        self,
+        pending: Pending,
+        columns: tuple[Named, ...],
+        kind: JoinKind,
+        present: list[Scalar],
+        condition: list[Scalar],
+    ) -> None:
+        """An aggregate without GROUP BY has its row for every row before it, unless its HAVING or, in a left join,
+        the condition takes that away."""
+        self.node = pending.joined_to(self.node)
+        if kind is JoinKind.LEFT:
+            values = {c.field.id: c.scalar for c in columns}
+            there = conjoin([*present, *(substitute(c, values) for c in condition)])
+            if there is not None:
+                columns = tuple(
+                    Named(c.field, exp.Case(ifs=[exp.If(this=there.copy(), true=c.scalar)])) for c in columns
+                )
+        elif present:
+            self.node = Filter(self.node, present[0])
+        passed = tuple(Named(f, column(f.id)) for f in self.node.fields)
+        self.node = Project(self.node, (*passed, *columns))
 
     def _common_names(self, known: int) -> list[str]:
         left, right = (
@@ -393,9 +438,7 @@ class Source:
         def swap(node: exp.Expr) -> exp.Expr:
             match node:
                 case exp.Column() if not node.meta.get("bound"):
-                    bound = column(self.scope.resolve(node))
-                    bound.meta["bound"] = True
-                    return bound
+                    return self._column(node)
                 case exp.Exists():
                     return self._wait(exists_as_value(self._nested(node.this, values=False), self.env.fresh))
                 case exp.In() if node.args.get("query"):
@@ -406,6 +449,8 @@ class Source:
                     return exp.Not(this=self._in(node.this, query))
                 case exp.Any() | exp.All() if isinstance(node.this, exp.Query):
                     raise UnsupportedError("ANY and ALL inside an expression", position_of(node))
+                case exp.Array() if (listed := query_of(node)) is not None:
+                    return self.bind(as_list(listed))
                 case exp.Subquery() | exp.Select():
                     nested = self._nested(node)
                     self._one_column(nested, node)
@@ -416,6 +461,15 @@ class Source:
         for node in bound.walk():
             node.meta.pop("bound", None)
         return bound
+
+    def _column(self, named: exp.Column) -> Scalar:
+        """The id of a column; fields of a struct are taken out of it by name."""
+        owner, fields = self.scope.with_fields(named)
+        found: Scalar = column(self.scope.resolve(owner))
+        found.meta["bound"] = True
+        for part in fields:
+            found = exp.Bracket(this=found, expressions=[exp.Literal.string(part.name)])
+        return found
 
     def _wait(self, joined: Joined) -> Scalar:
         pending, scalar = joined
@@ -511,6 +565,19 @@ class Source:
             fails = exp.Not(this=exp.paren(holds))
             kind, asked = (JoinKind.SEMI, fails) if negated else (JoinKind.ANTI, _unless_false(fails))
         return [linked(nested, kind, asked)]
+
+
+def _beside(nested: list[Pending], left: Node, right: Node, join: exp.Join) -> tuple[Node, Node]:
+    """The sides of an outer join with what its condition asks of subqueries, as values: no row comes or goes by it."""
+    for pending in nested:
+        if pending.reads <= ids_of(right):
+            right = pending.joined_to(right)
+        elif pending.reads <= ids_of(left):
+            left = pending.joined_to(left)
+        else:
+            what = "a subquery over columns of both sides, or of a query around, in the condition of an outer join"
+            raise UnsupportedError(what, position_of(join))
+    return left, right
 
 
 def _unless_false(predicate: Scalar) -> Scalar:

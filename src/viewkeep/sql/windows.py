@@ -101,7 +101,7 @@ class WindowCollector:
     def _type(self, function: Scalar) -> str:
         if isinstance(function, _COUNTING):
             return "BIGINT"
-        if isinstance(function, _PASSING) and isinstance(function.this, exp.Column):
+        if isinstance(function, _PASSING) and isinstance(function.this, exp.Column) and not function.args.get("count"):
             return self._types.get(function.this.name, "UNKNOWN")
         if isinstance(function, exp.Sum) and is_exact(function.this, self._types):
             return "DECIMAL"

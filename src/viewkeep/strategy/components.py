@@ -23,7 +23,7 @@ from sqlglot import exp
 
 from viewkeep.plan.lists import first, nth
 from viewkeep.plan.nodes import Aggregate, Field, Fresh, Named, types_of
-from viewkeep.plan.scalars import Scalar, column, integer, is_exact, is_whole
+from viewkeep.plan.scalars import Scalar, column, integer, is_exact, is_whole, of_one_value
 from viewkeep.strategy import names
 from viewkeep.strategy.runners_up import Ranked
 
@@ -96,7 +96,7 @@ def state_of(aggregate: Aggregate, fresh: Fresh, decimal_average: bool, kept: in
 
     def final(call: Scalar) -> Scalar:
         argument = call.this
-        plain = isinstance(argument, exp.Expr) and not isinstance(argument, exp.Distinct) and not call.expressions
+        plain = isinstance(argument, exp.Expr) and not isinstance(argument, exp.Distinct) and of_one_value(call)
         match call:
             case exp.Count() if isinstance(argument, exp.Star):
                 return column(names.ROWS)

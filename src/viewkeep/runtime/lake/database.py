@@ -229,7 +229,7 @@ class LakeDatabase(Database):
         text = Programs(compiled, self.spark.prefix).contents()
         for name, relation in text.relations.items():
             self.spark.register(sources.rows(relation.table, sources.now(relation.table)), name)
-        return self.spark.sql(text.sql, text.values({NOW: moment}))
+        return self.spark.sql(text.sql, text.values({NOW: moment}), text.steps)
 
     def part_name(self, view: TableName, number: int) -> TableName:
         """Beside the view: on a lake no program but viewkeep sees views by their names."""

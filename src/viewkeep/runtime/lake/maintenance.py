@@ -435,7 +435,7 @@ class Maintenance:
     def _query(self, text: Text, change: DataFrame | None = None, touched: tuple[DataFile, ...] = ()) -> DataFrame:
         for name, relation in text.relations.items():
             self.spark.register(self._frame(relation, change, touched), name)
-        return self.spark.sql(text.sql, text.values(self.times))
+        return self.spark.sql(text.sql, text.values(self.times), text.steps)
 
     def _frame(self, relation: Relation, change: DataFrame | None, touched: tuple[DataFile, ...]) -> DataFrame:
         if relation.table == CHANGE:
