@@ -50,6 +50,8 @@ OPERATORS = (
     Operator("single join", "SELECT id, v, (SELECT MAX(name) FROM d) AS last FROM f"),
     Operator("correlated subquery", "SELECT d.k, (SELECT COUNT(*) FROM f WHERE f.k = d.k) AS n FROM d"),
     Operator("correlated in where", "SELECT id, v FROM g WHERE v > (SELECT AVG(o.v) FROM g o WHERE o.k = g.k)"),
+    Operator("first rows of each", "SELECT d.k, t.id, t.v FROM d, LATERAL (SELECT id, v FROM g WHERE g.k = d.k ORDER BY v DESC, id LIMIT 3) t"),
+    Operator("subquery in on", "SELECT f.id, d.name FROM f LEFT JOIN d ON f.k = d.k AND d.k IN (SELECT k FROM g WHERE v < 100)"),
     Operator("union all", "SELECT id, v FROM f UNION ALL SELECT id, v FROM g"),
     Operator("union", "SELECT k, v FROM f UNION SELECT k, v FROM g"),
     Operator("intersect", "SELECT k, v FROM f INTERSECT SELECT k, v FROM g"),

@@ -276,7 +276,8 @@ class Generator:
         calls = []
         for _ in range(self.rng.randint(1, 2)):
             by = partition if self.chance(0.9) else []
-            calls.append(self.window(exact, by, whole))
+            # Copies of a row may be numbered in one order by one call and in another by the next.
+            calls.append(self.window(exact, by, whole and not calls))
         made += calls
         outputs, listed = self._named(made)
         qualify = ""
@@ -355,9 +356,12 @@ class Generator:
         self.features.add("lateral")
         inner, where = self.body(found.columns, depth)
         alias = self.fresh("l")
-        if self.chance(0.6):
+        if aggregated := self.chance(0.6):
             call, kind = self.aggregate(inner.columns)
             made = [(call, kind)]
+            if self.chance(0.2):
+                self.features.add("having in lateral")
+                where += f" HAVING COUNT(*) {self.rng.choice(('<>', '>', '<'))} {self.rng.randint(0, 2)}"
         else:
             made = [(c.sql, c.type) for c in self.rng.sample(inner.columns, min(2, len(inner.columns)))]
             if _exact(inner.columns) and self.chance(0.3):
@@ -368,7 +372,7 @@ class Generator:
         outputs, listed = self._named(made)
         shown = [replace(o, sql=f"{alias}.{o.sql}") for o in outputs]
         how, on = self.rng.choice((("CROSS JOIN LATERAL", ""), ("LEFT JOIN LATERAL", " ON TRUE")))
-        if on and "(" not in listed and self.chance(0.3):
+        if on and (aggregated or "(" not in listed) and self.chance(0.3):
             on = f" ON {self.predicate([*found.columns, *shown], 0)}"
         text = f"{found.sql} {how} (SELECT {listed} FROM {inner.sql}{where}) AS {alias}{on}"
         return Source(text, [*found.columns, *shown])
@@ -457,6 +461,9 @@ class Generator:
         parts = [self.link(left, right) for _ in range(self.rng.choice((1, 1, 1, 2)))]
         if self.chance(0.2):
             parts.append(self.predicate(left + right, 0))
+        if self.chance(0.1):
+            self.features.add("subquery in on")
+            parts.append(self.predicate(self.rng.choice((left, right)), 1))
         return " AND ".join(parts)
 
     def link(self, left: list[Out], right: list[Out]) -> str:
