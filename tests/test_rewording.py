@@ -85,6 +85,13 @@ TEXTS = [
         "spark",
         "SELECT * FROM (SELECT a, COUNT(*) AS n FROM t WHERE b > 1 GROUP BY ROLLUP (a) HAVING COUNT(b) < 9 UNION ALL SELECT NULL AS a, COUNT(*) AS n FROM t WHERE b > 1 HAVING COUNT(b) < 9 AND COUNT(*) = 0) AS grouped ORDER BY n DESC LIMIT 2",
     ),
+    (
+        "the first by what is not shown",
+        "duckdb",
+        "SELECT (SELECT a FROM t WHERE t.k = u.k ORDER BY b DESC NULLS LAST, a NULLS FIRST LIMIT 1) AS x FROM u ORDER BY u.k NULLS FIRST LIMIT 2",
+        "spark",
+        "SELECT (SELECT * EXCEPT (_vk_by_0) FROM (SELECT a, b AS _vk_by_0 FROM t WHERE t.k = u.k ORDER BY _vk_by_0 DESC, a LIMIT 1) AS cut) AS x FROM u ORDER BY u.k LIMIT 2",
+    ),
     ("nothing to do", "duckdb", "select A  from t -- with ties", "duckdb", "SELECT A FROM t /* with ties */"),
     ("left to the letter", "duckdb", "select A  from t", "duckdb", "select A  from t"),
 ]

@@ -33,6 +33,8 @@ class Meaning:
     """Whether GROUPING takes more than one key."""
     has_qualify: bool
     """Whether there is QUALIFY, over groups as well. (Of PostgreSQL nobody asks.)"""
+    keeps_hidden_order: bool
+    """Whether a correlated query has its first rows also by what it does not show."""
 
 
 _MEANINGS = {
@@ -52,6 +54,7 @@ _MEANINGS = {
         orders_aggregates=True,
         groups_several=True,
         has_qualify=True,
+        keeps_hidden_order=True,
     ),
     "postgres": Meaning(
         shared_first=True,
@@ -69,6 +72,7 @@ _MEANINGS = {
         orders_aggregates=True,
         groups_several=True,
         has_qualify=True,
+        keeps_hidden_order=True,
     ),
     "spark": Meaning(
         shared_first=True,
@@ -86,6 +90,7 @@ _MEANINGS = {
         orders_aggregates=False,
         groups_several=False,
         has_qualify=False,
+        keeps_hidden_order=False,
     ),
 }
 

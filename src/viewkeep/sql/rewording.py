@@ -10,6 +10,9 @@
     becomes   SELECT * EXCEPT (kept) FROM (SELECT *, RANK() OVER (ORDER BY b) = 1 AS kept FROM t) WHERE kept
               ORDER BY a LIMIT 3
 
+    SELECT (SELECT a FROM t WHERE t.k = u.k ORDER BY b LIMIT 1) AS x FROM u
+    becomes   SELECT (SELECT * EXCEPT (seen) FROM (SELECT a, b AS seen FROM t WHERE t.k = u.k ORDER BY seen LIMIT 1)) …
+
 Whatever a user wrote goes through here before it is text again, see docs/decisions/028.
 """
 
@@ -124,20 +127,46 @@ def qualify_as_filter(query: exp.Query) -> exp.Query | None:
         return None
     rows, last = _apart(query)
     rows.set("qualify", None)
-    hidden = [exp.alias_(_without_windows_by_name(qualify.this, query), _KEPT)]
+    hidden = [exp.alias_(_without_windows_by_name(qualify.this, query), _KEPT), *_hidden_order(last, query)]
+    return _around(_beside(rows, hidden), "kept", last, _all_but(hidden)).where(exp.column(_KEPT), copy=False)
+
+
+_KEPT = "_vk_kept"
+
+
+def hidden_order_shown(query: exp.Query) -> exp.Query | None:
+    """The first rows by what is not shown. Spark forgets that order where the query is correlated."""
+    cut = query.args.get("limit") or query.args.get("offset")
+    if not isinstance(query, exp.Select) or query.parent is None or cut is None:
+        return None
+    rows, last = _apart(query, ("with_", "order", "limit", "offset"))
+    if not (hidden := _hidden_order(last, query)):
+        return None
+    for clause in ("order", "limit", "offset"):
+        rows.set(clause, last.pop(clause, None))
+    return _around(_beside(rows, hidden), "cut", last, _all_but(hidden))
+
+
+def _hidden_order(last: dict[str, exp.Expr], query: exp.Select) -> list[exp.Expr]:
+    """What a query is ordered by and does not show, as columns of it; in ORDER BY stand their names, or those shown."""
+    hidden: list[exp.Expr] = []
     for number, item in enumerate(last["order"].expressions if "order" in last else ()):
         if (name := _output_name(item, query)) is not None:
             item.set("this", name)
         elif not isinstance(item.this, exp.Literal) and not by_all(item):
             hidden.append(exp.alias_(item.this.copy(), f"_vk_by_{number}"))
             item.set("this", exp.column(f"_vk_by_{number}"))
-    for column in hidden:
+    return hidden
+
+
+def _beside(rows: exp.Query, columns: Iterable[exp.Expr]) -> exp.Query:
+    for column in columns:
         rows.append("expressions", column)
-    seen = exp.Star(except_=[exp.to_identifier(c.alias) for c in hidden])
-    return _around(rows, "kept", last, seen).where(exp.column(_KEPT), copy=False)
+    return rows
 
 
-_KEPT = "_vk_kept"
+def _all_but(columns: Iterable[exp.Expr]) -> exp.Star:
+    return exp.Star(except_=[exp.to_identifier(c.alias) for c in columns])
 
 
 def _output_name(item: exp.Expr, query: exp.Select) -> exp.Expr | None:
@@ -177,11 +206,8 @@ def empty_set_with_row(query: exp.Query) -> exp.Query | None:
     if not isinstance(query, exp.Select) or (total := total_of(query)) is None:
         return None
     rows, last = _apart(query)
-    for item in last["order"].expressions if "order" in last else ():
-        if (name := _output_name(item, query)) is not None:
-            item.set("this", name)
-        elif not isinstance(item.this, exp.Literal) and not by_all(item):
-            return None
+    if _hidden_order(last, query):
+        return None
     return _around(exp.Union(this=rows, expression=total, distinct=False), "grouped", last)
 
 
@@ -189,7 +215,8 @@ RULES: tuple[tuple[Callable[[Meaning], bool], Rule], ...] = (
     (lambda m: m.has_with_ties, ties_as_ranks),
     (lambda m: m.has_distinct_on, distinct_on_as_number),
     (lambda m: m.groups_several, grouping_of_each),
-    (lambda m: m.has_qualify, qualify_as_filter),  # last: the others write QUALIFY
+    (lambda m: m.has_qualify, qualify_as_filter),  # after those that write QUALIFY
+    (lambda m: m.keeps_hidden_order, hidden_order_shown),
 )
 
 
