@@ -738,6 +738,10 @@ CASES = (
         "not exists",
         "SELECT kind, value FROM events e WHERE NOT EXISTS (SELECT * FROM tags t WHERE t.customer = e.customer AND t.tag <> 'x')",
     ),
+    Case(
+        "exists as a key",
+        "SELECT customer, CASE WHEN EXISTS (SELECT 1 FROM tags t WHERE t.customer = e.customer) THEN 'y' ELSE 'n' END AS f, COUNT(*) AS n FROM events e GROUP BY customer, CASE WHEN EXISTS (SELECT 1 FROM tags t WHERE t.customer = e.customer) THEN 'y' ELSE 'n' END",
+    ),
     Case("exists, uncorrelated", "SELECT tag FROM tags WHERE EXISTS (SELECT 1 FROM events WHERE value = 4 AND ok)"),
     Case(
         "not exists, uncorrelated",

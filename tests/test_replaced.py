@@ -101,6 +101,25 @@ def test_views_above_follow(keeper: viewkeep.Keeper, name: str) -> None:
     assert keeper.verify("c").equal
 
 
+def test_each_view_drops_its_own_old_rows(keeper: viewkeep.Keeper, tmp_path: Path) -> None:
+    """Several views have rows of one version, and an attached database may have views of the same names."""
+    with viewkeep.connect(f"duckdb:///{tmp_path}/other.duckdb") as other:
+        other.sql("CREATE TABLE t AS SELECT i AS id, i % 4 AS v FROM range(12) r(i)")
+        other.sql(f"CREATE MATERIALIZED VIEW positions AS {VIEWS['positions']}")
+        other.sql("INSERT INTO t VALUES (20, 1)")
+        other.refresh()
+    keeper.sql(f"ATTACH '{tmp_path}/other.duckdb' AS other (READ_ONLY)")
+    for name, query in VIEWS.items():
+        keeper.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+    rng = random.Random(5)
+    for _ in range(25):
+        change(keeper, rng)
+        keeper.refresh()
+    for name in VIEWS:
+        assert keeper.verify(name).equal
+        assert len(versions_aside(keeper.engine, viewkeep.catalog.TableName(name))) == 10
+
+
 def test_it_happens_within_a_transaction_or_not_at_all(keeper: viewkeep.Keeper) -> None:
     keeper.sql(f"CREATE MATERIALIZED VIEW w AS {VIEWS['positions']}")
     before = rows(keeper, "w")

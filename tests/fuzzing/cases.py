@@ -25,6 +25,8 @@ LARGEST = 2000
 """Rows a view may have: more would only be slow."""
 LONGEST = 800
 """Characters of a query, for the same reason."""
+BATCHES = (3, 4, 5) * 4 + (24,)
+"""Refreshes of a case; now and then so many that old changes are dropped."""
 OPTIONS = ("policy = 'incremental'",) * 8 + ("policy = 'incremental', changes = 'none'", "policy = 'auto'")
 
 
@@ -117,7 +119,7 @@ def random_case(seed: int) -> Case:
             continue
         made = Relation(f"v{number}", tuple(columns))
         generator.relations = [*generator.relations, made, made]
-    batches = tuple(tuple(batch(rng, tables)) for _ in range(rng.randint(3, 5)))
+    batches = tuple(tuple(batch(rng, tables)) for _ in range(rng.choice(BATCHES)))
     return Case(seed, tuple(setup), tuple(views), batches, frozenset(features))
 
 

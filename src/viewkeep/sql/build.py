@@ -144,6 +144,8 @@ class _Select:
     def __init__(self, tree: exp.Select, env: Env, outer: Scope | None, top: bool, with_total: bool = False) -> None:
         self.tree, self.env, self.top, self.with_total = without_names(tree), env, top, with_total
         self.source = Source(env, outer)
+        self.shown: dict[exp.Expr, Scalar] = {}
+        """Of the select list, what has subqueries: bound once more, as a key, it would be joined to others."""
         self.sets: GroupingSets | None = None
 
     # ------------------------------------------------------------------ the clauses
@@ -235,7 +237,10 @@ class _Select:
                 raise UnsupportedError("COLUMNS(…)", position_of(scalar))
             else:
                 name = item.alias or scalar.output_name or scalar.sql(dialect=self.env.dialect).lower()
-                items.append((name, self.source.bind(self._lateral_alias(scalar, items))))
+                bound = self.source.bind(self._lateral_alias(scalar, items))
+                items.append((name, bound))
+                if scalar.find(exp.Query):
+                    self.shown[scalar] = bound
         return items
 
     def _lateral_alias(self, scalar: exp.Expr, items: list[tuple[str, Scalar]]) -> exp.Expr:
@@ -447,7 +452,10 @@ class _Select:
     def _group_key(self, item: exp.Expr, names: list[str], scalars: list[Scalar]) -> Scalar:
         at = output_index(item, names)
         named = isinstance(item, exp.Column) and self.source.scope.can_resolve(item)
-        key = scalars[at] if at is not None and not named else self.source.bind(item)
+        if item in self.shown:
+            key = self.shown[item]
+        else:
+            key = scalars[at] if at is not None and not named else self.source.bind(item)
         if contains_aggregate(key):
             raise SqlError("GROUP BY cannot contain an aggregate", position_of(item))
         if key.find(*SEVERAL_ROWS):

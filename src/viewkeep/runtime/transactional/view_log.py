@@ -70,6 +70,9 @@ class ViewLog:
 
 def versions_aside(engine: Engine, view: TableName) -> list[int]:
     """The versions in which all rows of a view left, as far as they are kept."""
-    stored = engine.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = ?", [names.SCHEMA])
-    numbers = (int(name.split("_")[1]) for (name,) in stored if name.startswith("left_"))
-    return [v for v in numbers if (names.left(view, v).name,) in stored]
+    stored = engine.execute(
+        "SELECT table_name FROM information_schema.tables WHERE table_catalog = CURRENT_DATABASE() AND table_schema = ?",
+        [names.SCHEMA],
+    )
+    of_any_view = {int(name.split("_")[1]) for (name,) in stored if name.startswith("left_")}
+    return sorted(v for v in of_any_view if (names.left(view, v).name,) in stored)
