@@ -565,6 +565,20 @@ def test_a_table_made_again_behind_our_back(keeper: viewkeep.Keeper, again: str)
     assert own_objects(keeper, "v") == own_objects(keeper, "t") == []
 
 
+def test_triggers_of_an_attached_database_are_not_ours(keeper: viewkeep.Keeper, tmp_path: Path) -> None:
+    with viewkeep.connect(f"duckdb:///{tmp_path}/other.duckdb") as other:
+        other.sql("CREATE TABLE t (g INTEGER, x INTEGER)")
+        create(other)
+    create(keeper)
+    keeper.sql(f"ATTACH '{tmp_path}/other.duckdb' AS other")
+    assert keeper.refresh("v").strategy == "unchanged"
+    keeper.engine.connection.execute("DROP TABLE t")
+    keeper.engine.connection.execute("CREATE TABLE t (g INTEGER, x INTEGER)")
+    keeper.engine.connection.execute("INSERT INTO t SELECT i % 5, i + 1 FROM range(100) r(i)")
+    assert keeper.refresh("v").strategy == "recompute"
+    assert_view_equals_query(keeper, "v", TOTAL)
+
+
 def test_a_column_added_behind_our_back(keeper: viewkeep.Keeper) -> None:
     create(keeper)
     try:

@@ -103,7 +103,10 @@ class Capture:
 
     def uncaptured(self, captured: Iterable[SourceRecord]) -> list[SourceRecord]:
         """Those that have lost their triggers: tables dropped, perhaps made again."""
-        there = {row[0] for row in self.engine.execute("SELECT trigger_name FROM duckdb_triggers()")}
+        found = self.engine.execute(
+            "SELECT trigger_name FROM duckdb_triggers() WHERE database_name = CURRENT_DATABASE()"
+        )
+        there = {name for (name,) in found}
         return [
             record
             for record in captured
@@ -143,7 +146,7 @@ class Capture:
         listed = ", ".join(literal(name.name) for name in tables) or "''"
         looks = [
             "SELECT 'clock', '', '', version, 0, 0 FROM _viewkeep.clock",
-            "SELECT 'trigger', trigger_name, '', 0, 0, 0 FROM duckdb_triggers()",
+            "SELECT 'trigger', database_name, trigger_name, 0, 0, 0 FROM duckdb_triggers()",
             "SELECT database_name, schema_name, table_name, estimated_size, 0, 0 FROM duckdb_tables() "
             f"WHERE table_name IN ({listed})",
         ]
@@ -157,8 +160,9 @@ class Capture:
             )
         answers = self.engine.execute(" UNION ALL ".join(looks))
         found = {(what, of.lower(), name.lower()): numbers for what, of, name, *numbers in answers}
-        triggers = sum(what == "trigger" and of.startswith("_vk_") for what, of, _ in found)
         database, schema = self._place()
+        ours = ("trigger", database)  # an attached database may be another keeper's
+        triggers = sum((what, of) == ours and trigger.startswith("_vk_") for what, of, trigger in found)
         seen = {}
         for name in tables:
             count, net, updated = found["changes", name.folded, ""]
@@ -167,17 +171,18 @@ class Capture:
         return found["clock", "", ""][0], triggers, seen
 
     def _place(self) -> tuple[str, str]:
-        """The database and the schema that names without one mean."""
+        """The database and the schema that names without one mean, in lower case."""
         if self._database_and_schema is None:
             ((database, schema),) = self.engine.execute("SELECT CURRENT_DATABASE(), CURRENT_SCHEMA()")
-            self._database_and_schema = database, schema
+            self._database_and_schema = database.lower(), schema.lower()
         return self._database_and_schema
 
     def _marking(self) -> set[str]:
         """Logs that tell updates from other changes; those of earlier days do not."""
         if self._logs_marking is None:
             columns = self.engine.execute(
-                "SELECT table_name FROM duckdb_columns() WHERE schema_name = ? AND column_name = ?",
+                "SELECT table_name FROM duckdb_columns() "
+                "WHERE database_name = CURRENT_DATABASE() AND schema_name = ? AND column_name = ?",
                 [names.SCHEMA, names.UPDATED],
             )
             self._logs_marking = {name for (name,) in columns}
