@@ -71,7 +71,7 @@ class ViewLog:
 def versions_aside(engine: Engine, view: TableName) -> list[int]:
     """The versions in which all rows of a view left, as far as they are kept."""
     stored = engine.execute(
-        "SELECT table_name FROM information_schema.tables WHERE table_catalog = CURRENT_DATABASE() AND table_schema = ?",
+        "SELECT table_name FROM duckdb_tables() WHERE database_name = CURRENT_DATABASE() AND schema_name = ?",
         [names.SCHEMA],
     )
     of_any_view = {int(name.split("_")[1]) for (name,) in stored if name.startswith("left_")}
