@@ -1,4 +1,4 @@
-"""Random views under random changes: scripts that are kept, and as many random cases as fit into a minute.
+"""Random views under random changes: scripts that are kept, and as many random cases as fit into some minutes.
 
 `make fuzz` goes on for hours, from another seed each time. A seed that fails there is fixed, and its
 minimised case goes into fuzzing/regressions/ as a script; seeds change their meaning with the generator.
@@ -18,7 +18,7 @@ from fuzzing.mutate import MUTATIONS, ROOT, RULES, Mutation
 from viewkeep.incremental import delta as driver
 
 SCRIPTS = sorted((Path(__file__).parent / "fuzzing").glob("*/*.sql"))
-SECONDS = 60
+SECONDS = 150
 FIRST_SEED = 1
 ENOUGH = 8
 """Cases that run however slow the machine is."""
