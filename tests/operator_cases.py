@@ -844,10 +844,45 @@ CASES = (
     ),
     Case("not any", "SELECT id, qty FROM orders WHERE NOT qty = ANY (SELECT value FROM events)"),
     Case("not all", "SELECT id, qty FROM orders WHERE NOT qty < ALL (SELECT value FROM events WHERE value > 1)"),
+    Case(
+        "any of one row",
+        "SELECT id, qty FROM orders o WHERE qty <> ANY (SELECT MAX(p.qty) FROM orders p WHERE p.customer = o.customer)",
+    ),
+    Case(
+        "not all of one row", "SELECT id, qty FROM orders WHERE NOT qty >= ALL (SELECT MAX(value) FROM events WHERE ok)"
+    ),
+    Case(
+        "not in of several columns of one row",
+        "SELECT kind, value FROM events WHERE (kind, customer) NOT IN (SELECT MAX(tag), MIN(customer) FROM tags)",
+    ),
     # ------------------------------------------------------------------ EXISTS and IN inside expressions
     Case(
         "exists or",
         "SELECT c.id, c.region FROM customers c WHERE c.active OR EXISTS (SELECT 1 FROM tags t WHERE t.customer = c.id)",
+    ),
+    Case(
+        "any or",
+        "SELECT id, qty FROM orders o WHERE customer = 3 OR qty > ANY (SELECT e.value FROM events e WHERE e.customer = o.customer)",
+    ),
+    Case(
+        "any and all selected",
+        "SELECT kind, value, value < ANY (SELECT qty FROM orders WHERE amount > 5) AS a, value >= ALL (SELECT qty FROM orders o WHERE o.customer = e.customer) AS b, value = ALL (SELECT MAX(qty) FROM orders) AS c FROM events e",
+    ),
+    Case(
+        "in of several columns, selected",
+        "SELECT kind, customer, (kind, customer) IN (SELECT tag, customer FROM tags) AS a, (customer, kind) NOT IN (SELECT customer, tag FROM tags WHERE tag IS NOT NULL) AS b FROM events",
+    ),
+    Case(
+        "any and in of windows",
+        "SELECT id, qty, RANK() OVER (PARTITION BY customer ORDER BY qty) < ANY (SELECT value FROM events) AS a, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY id) IN (SELECT value FROM events WHERE ok) AS b FROM orders QUALIFY COUNT(*) OVER (PARTITION BY customer) NOT IN (SELECT value FROM events WHERE value > 2)",
+    ),
+    Case(
+        "any, all and in of groups",
+        "SELECT customer, SUM(qty) AS s, SUM(qty) > ANY (SELECT value FROM events) AS a, (customer, COUNT(*)) IN (SELECT customer, value FROM events) AS b FROM orders GROUP BY customer HAVING SUM(qty) >= ALL (SELECT value FROM events WHERE ok) OR MAX(qty) < 4",
+    ),
+    Case(
+        "in of several columns, in case",
+        "SELECT value, COUNT(*) FILTER (WHERE (kind, customer) IN (SELECT tag, customer FROM tags)) AS n, SUM(CASE WHEN (customer, kind) NOT IN (SELECT customer, tag FROM tags) OR ok THEN 1 ELSE 0 END) AS m FROM events GROUP BY value",
     ),
     Case(
         "exists selected",

@@ -92,6 +92,13 @@ TEXTS = [
         "spark",
         "SELECT (SELECT * EXCEPT (_vk_by_0) FROM (SELECT a, b AS _vk_by_0 FROM t WHERE t.k = u.k ORDER BY _vk_by_0 DESC, a LIMIT 1) AS cut) AS x FROM u ORDER BY u.k LIMIT 2",
     ),
+    (
+        "any and all, asked and as values",
+        "duckdb",
+        "SELECT a > ANY (SELECT b FROM u) AS p FROM t WHERE (b <= ALL (SELECT k FROM u WHERE u.a = t.a)) AND a = ANY (SELECT 1)",
+        "spark",
+        "SELECT (CASE WHEN EXISTS(SELECT 1 FROM (SELECT b FROM u) AS _vk_rows(_vk_value) WHERE a > _vk_rows._vk_value) THEN TRUE WHEN EXISTS(SELECT 1 FROM (SELECT b FROM u) AS _vk_rows(_vk_value) WHERE (a > _vk_rows._vk_value) IS NULL) THEN NULL ELSE FALSE END) AS p FROM t WHERE (NOT EXISTS(SELECT 1 FROM (SELECT k FROM u WHERE u.a = t.a) AS _vk_rows(_vk_value) WHERE NOT COALESCE(b <= _vk_rows._vk_value, FALSE))) AND EXISTS(SELECT 1 FROM (SELECT 1) AS _vk_rows(_vk_value) WHERE a = _vk_rows._vk_value)",
+    ),
     ("nothing to do", "duckdb", "select A  from t -- with ties", "duckdb", "SELECT A FROM t /* with ties */"),
     ("left to the letter", "duckdb", "select A  from t", "duckdb", "select A  from t"),
 ]
@@ -138,6 +145,9 @@ VIEWS = {
     "lists": ("SELECT k, ARRAY_AGG(a ORDER BY b DESC NULLS LAST, a DESC NULLS LAST) AS l, QUANTILE_CONT(a, 0.3) AS q, QUANTILE_DISC(a, 0.7) AS d FROM r GROUP BY k",) * 2,
     "sums of sets": ("SELECT n, COUNT(*) AS c FROM (SELECT k, COUNT(*) AS n, MAX(b) AS m FROM r WHERE b > 1 GROUP BY ROLLUP (k) HAVING COUNT(*) < 50) t GROUP BY n",) * 2,
     "list of all": ("SELECT ARRAY_AGG(a ORDER BY a) FILTER (WHERE b > 1) AS l, COUNT(*) AS n FROM r",) * 2,
+    "any and all": ("SELECT a, b > ANY (SELECT x.b FROM r x WHERE x.k = r.k) AS p, k <= ALL (SELECT b FROM r WHERE a > 4) AS q FROM r",) * 2,
+    "any and all asked": ("SELECT a FROM r WHERE b >= ANY (SELECT k FROM r) AND (k <> ALL (SELECT b FROM r WHERE b > 2))",) * 2,
+    "not all, or any": ("SELECT a FROM r WHERE NOT b < ALL (SELECT k FROM r WHERE k > 1) OR k = ANY (SELECT b - 2 FROM r)",) * 2,
     "sets": ("SELECT k, b, GROUPING(k, b) AS g, COUNT(*) AS n FROM r GROUP BY CUBE (k, b)",) * 2,
     "first of each, cut": ("SELECT DISTINCT ON (k) k, a FROM r ORDER BY k DESC NULLS LAST, b DESC NULLS LAST, a LIMIT 2",) * 2,
 }  # fmt: skip

@@ -556,6 +556,10 @@ class Generator:
             if left is None or roll < 0.5:
                 return f"{no}EXISTS (SELECT {key.sql} {grouped})"
             return f"{left.sql} {no}IN (SELECT {call} {grouped})"
+        if self.chance(0.08) and (pair := self.rows_in(columns, depth)):
+            self.features.add(f"{no.lower()}in of several columns")
+            left, query = pair
+            return f"{left} {no}IN {query}"
         if roll < 0.4:
             self.features.add(f"{no.lower()}exists")
             return f"{no}EXISTS (SELECT 1 FROM {inner.sql}{where})"
@@ -565,7 +569,8 @@ class Generator:
             return f"{column.sql} {no}IN (SELECT {same.sql} FROM {inner.sql}{where})"
         if roll < 0.78 and same and column.type != "bool":
             self.features.add("any or all")
-            compare, which = self.rng.choice((("=", "ANY"), ("<>", "ALL"), (">=", "ALL"), ("<", "ANY")))
+            compare = self.rng.choice(("=", "<>", "<", "<=", ">", ">="))
+            which = self.rng.choice(("ANY", "ALL"))
             return f"{column.sql} {compare} {which} (SELECT {same.sql} FROM {inner.sql}{where})"
         self.features.add("scalar subquery")
         scalar, kind = self.scalar(inner, where)
@@ -573,6 +578,15 @@ class Generator:
         if left is None or kind == "bool":
             return f"{scalar} IS {no}NULL"
         return f"{left.sql} {self.rng.choice(('=', '>=', '<', '<>'))} {scalar}"
+
+    def rows_in(self, columns: list[Out], depth: int) -> tuple[str, str] | None:
+        """Two columns, and a query of rows like them: not a correlated one, which DuckDB does not have."""
+        inner, where = self.body([], depth)
+        pairs = [(a, b) for a in columns for b in inner.columns if a.type in EXACT and a.type == b.type]
+        if len(pairs) < 2:
+            return None
+        (a, x), (b, y) = self.rng.sample(pairs, 2)
+        return f"({a.sql}, {b.sql})", f"(SELECT {x.sql}, {y.sql} FROM {inner.sql}{where})"
 
     def scalar(self, inner: Source, where: str) -> tuple[str, str]:
         """A subquery that gives one row."""

@@ -3,8 +3,8 @@
     WITH a AS (…), b AS (a ⋈ a), c AS (b ⋈ b), d AS (c ⋈ c) SELECT … FROM d ⋈ d
 
 Spark writes a CTE out at each place that reads it: here `a` would stand there sixteen times, and in the change of
-a subquery that is correlated in two ways a hundred thousand times. A part that is long when it is written out, and
-that several places read, is therefore a query of its own, whose result the others read.
+a subquery that is correlated in two ways a hundred thousand times. Where a query gets long by that, each part
+that several places read is therefore a query of its own, whose result the others read.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-LONG = 100
-"""Relations that a part reads, written out, from which on it is computed once."""
+LONG, PART = 100, 10
+"""Relations that a query reads, written out, from which on it is taken apart; and those that a part has to read."""
 
 
 def steps_of(
-    query: exp.Select, name: Callable[[str], str], long: int = LONG
+    query: exp.Select, name: Callable[[str], str], long: int = LONG, part: int = PART
 ) -> tuple[dict[str, exp.Select], exp.Select]:
     """The parts to be computed first, in order, each by the name that it gets; and the rest of the query.
 
     >>> import sqlglot
     >>> text = "WITH a AS (SELECT * FROM t, t AS u), b AS (SELECT * FROM a, a AS c) SELECT * FROM b, b AS d"
-    >>> first, rest = steps_of(sqlglot.parse_one(text), "_vk_{}".format, long=4)
+    >>> first, rest = steps_of(sqlglot.parse_one(text), "_vk_{}".format, long=8, part=4)
     >>> [f"{name}: {part.sql()}" for name, part in first.items()]
     ['_vk_b: WITH a AS (SELECT * FROM t, t AS u) SELECT * FROM a, a AS c']
     >>> rest.sql()
     'SELECT * FROM _vk_b AS b, _vk_b AS d'
     """
-    apart = _apart(query, long)
+    apart = _apart(query, part) if _written_out(query) >= long else set()
     if not apart:
         return {}, query
     for read in query.find_all(exp.Table):
@@ -44,15 +44,28 @@ def steps_of(
     return first, _complete(query, parts)
 
 
-def _apart(query: exp.Select, long: int) -> set[str]:
-    readers = Counter(read.name for read in query.find_all(exp.Table))
-    written, apart = dict[str, int](), set[str]()
+def _written_out(query: exp.Select) -> int:
+    """How many relations a query reads where each CTE stands at every place that names it."""
+    lengths = dict[str, int]()
     for cte in query.ctes:
-        length = sum(written.get(read.name, 1) for read in cte.this.find_all(exp.Table))
-        if length >= long and readers[cte.alias] > 1:
+        lengths[cte.alias] = _length(cte.this, lengths)
+    inside = sum(_length(cte.this, lengths) for cte in query.ctes)
+    return _length(query, lengths) - inside
+
+
+def _length(query: exp.Expr, lengths: dict[str, int]) -> int:
+    return sum(lengths.get(read.name, 1) for read in query.find_all(exp.Table))
+
+
+def _apart(query: exp.Select, part: int) -> set[str]:
+    readers = Counter(read.name for read in query.find_all(exp.Table))
+    lengths, apart = dict[str, int](), set[str]()
+    for cte in query.ctes:
+        length = _length(cte.this, lengths)
+        if length >= part and readers[cte.alias] > 1:
             apart.add(cte.alias)
             length = 1
-        written[cte.alias] = length
+        lengths[cte.alias] = length
     return apart
 
 

@@ -45,6 +45,9 @@ def _settings() -> dict[str, str]:
         # Small shuffles: with the default of 200 partitions they are three times slower.
         "spark.sql.shuffle.partitions": str(_cores()),
         "spark.sql.adaptive.enabled": "true",
+        # Each aggregate and each sort of a task takes a page first, by default of 64 MB. A long change has dozens of
+        # them in one task: it ran out of memory over tables of thirty rows. Large tables are as fast with small pages.
+        "spark.buffer.pageSize": "2m",
         # A table's files are listed from its log: Spark need not look for them in a job of its own.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",

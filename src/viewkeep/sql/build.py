@@ -297,7 +297,9 @@ class _Select:
         """Window calls see the groups, QUALIFY the window calls, DISTINCT ON what is left; for each value of `by`."""
         collector = WindowCollector(self.env.fresh, self.source.node, by)
         parts.map(collector.take)
+        self.source.rewrite_waiting(collector.take)
         self.source.node = collector.over(self.source.node)
+        self.source.attach()
         if parts.qualify is not None:
             self.source.filter(parts.qualify)
         if parts.on:

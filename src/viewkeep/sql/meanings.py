@@ -31,6 +31,8 @@ class Meaning:
     """Whether aggregates have an ORDER BY inside."""
     groups_several: bool
     """Whether GROUPING takes more than one key."""
+    has_quantifiers: bool
+    """Whether there are ANY and ALL over a query."""
     has_qualify: bool
     """Whether there is QUALIFY, over groups as well. (Of PostgreSQL nobody asks.)"""
     keeps_hidden_order: bool
@@ -53,6 +55,7 @@ _MEANINGS = {
         has_distinct_on=True,
         orders_aggregates=True,
         groups_several=True,
+        has_quantifiers=True,
         has_qualify=True,
         keeps_hidden_order=True,
     ),
@@ -71,6 +74,7 @@ _MEANINGS = {
         has_distinct_on=True,
         orders_aggregates=True,
         groups_several=True,
+        has_quantifiers=True,
         has_qualify=True,
         keeps_hidden_order=True,
     ),
@@ -89,6 +93,7 @@ _MEANINGS = {
         has_distinct_on=False,
         orders_aggregates=False,
         groups_several=False,
+        has_quantifiers=False,
         has_qualify=False,
         keeps_hidden_order=False,
     ),

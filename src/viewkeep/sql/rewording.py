@@ -10,6 +10,9 @@
     becomes   SELECT * EXCEPT (kept) FROM (SELECT *, RANK() OVER (ORDER BY b) = 1 AS kept FROM t) WHERE kept
               ORDER BY a LIMIT 3
 
+    SELECT a FROM t WHERE a > ANY (SELECT b FROM u)
+    becomes   SELECT a FROM t WHERE EXISTS (SELECT 1 FROM (SELECT b FROM u) AS rows(value) WHERE a > rows.value)
+
     SELECT (SELECT a FROM t WHERE t.k = u.k ORDER BY b LIMIT 1) AS x FROM u
     becomes   SELECT (SELECT * EXCEPT (seen) FROM (SELECT a, b AS seen FROM t WHERE t.k = u.k ORDER BY seen LIMIT 1)) …
 
@@ -32,6 +35,7 @@ from viewkeep.sql.empty_set import total_of
 from viewkeep.sql.meanings import Meaning, meaning
 from viewkeep.sql.ordering import by_all, cut_of, output_index
 from viewkeep.sql.parse import parse_one, position_of
+from viewkeep.sql.quantified import as_test, as_value, is_quantified
 from viewkeep.sql.spark_aggregates import spell_aggregates
 
 Rule = Callable[[exp.Query], exp.Query | None]
@@ -201,6 +205,24 @@ def grouping_of_each(query: exp.Query) -> exp.Query | None:
     return changed if calls else None
 
 
+def quantified_as_exists(query: exp.Query) -> exp.Query | None:
+    """x > ANY (…), x > ALL (…): whether there is a row for which it holds, or does not."""
+    changed = query.copy()
+    comparisons = [c for c in changed.find_all(exp.Binary) if is_quantified(c)]
+    for comparison in comparisons:
+        asked = _asked_by_where(comparison)
+        comparison.replace(as_test(comparison) if asked else exp.paren(as_value(comparison), copy=False))
+    return changed if comparisons else None
+
+
+def _asked_by_where(node: exp.Expr) -> bool:
+    """Whether rows stay where it holds, and go where it is NULL or false."""
+    around = node.parent
+    while isinstance(around, exp.And | exp.Paren):
+        around = around.parent
+    return isinstance(around, exp.Where)
+
+
 def empty_set_with_row(query: exp.Query) -> exp.Query | None:
     """For a text of a dialect in which an empty grouping set has a row even where there are no rows."""
     if not isinstance(query, exp.Select) or (total := total_of(query)) is None:
@@ -215,6 +237,7 @@ RULES: tuple[tuple[Callable[[Meaning], bool], Rule], ...] = (
     (lambda m: m.has_with_ties, ties_as_ranks),
     (lambda m: m.has_distinct_on, distinct_on_as_number),
     (lambda m: m.groups_several, grouping_of_each),
+    (lambda m: m.has_quantifiers, quantified_as_exists),
     (lambda m: m.has_qualify, qualify_as_filter),  # after those that write QUALIFY
     (lambda m: m.keeps_hidden_order, hidden_order_shown),
 )

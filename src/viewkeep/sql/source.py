@@ -15,10 +15,12 @@ from viewkeep.plan.scalars import Scalar, column, columns_of, conjoin, conjuncts
 from viewkeep.sql.arrays import as_list, query_of
 from viewkeep.sql.built import Built
 from viewkeep.sql.clock import at_time
+from viewkeep.sql.compared import compared, null_rows
 from viewkeep.sql.determinism import check_deterministic
 from viewkeep.sql.meanings import meaning
 from viewkeep.sql.parse import position_of
 from viewkeep.sql.pivot import expand
+from viewkeep.sql.quantified import is_quantified
 from viewkeep.sql.references import definition_of
 from viewkeep.sql.scope import Relation, Scope
 from viewkeep.sql.series import Series, explode, series_of
@@ -29,9 +31,7 @@ from viewkeep.sql.subquery import (
     Nested,
     Pending,
     exists_as_value,
-    in_as_value,
     linked,
-    null_rows,
     presence,
     rows_of,
     value_of,
@@ -403,13 +403,15 @@ class Source:
         self.node = Filter(self.node, predicate)
 
     def attach(self, used: frozenset[str] | None = None, kind: JoinKind | None = None) -> None:
-        """Join the subqueries bound so far, or those of them whose columns are used.
+        """Join the subqueries bound so far, or those of them whose columns are used, but for those that are linked to
+        a window call: they come above the window.
 
         One row for all comes first: a change of it meets every row, and nothing else should have to be
         computed for that.
         """
         for pending in sorted(self._waiting, key=lambda p: p.kind is not JoinKind.INNER):
-            if (used is None or pending.ids & used) and (kind is None or pending.kind is kind):
+            wanted = (used is None or pending.ids & used) and (kind is None or pending.kind is kind)
+            if wanted and not pending.above_windows:
                 self.node = pending.joined_to(self.node)
                 self._waiting.remove(pending)
 
@@ -442,13 +444,12 @@ class Source:
                 case exp.Exists():
                     return self._wait(exists_as_value(self._nested(node.this, values=False), self.env.fresh))
                 case exp.In() if node.args.get("query"):
-                    return self._in(node.this, node.args["query"])
-                case exp.EQ(expression=exp.Any(this=exp.Query() as query)):
-                    return self._in(node.this, query)
+                    return self._compared(node.this, node.args["query"])
                 case exp.NEQ(expression=exp.All(this=exp.Query() as query)):
-                    return exp.Not(this=self._in(node.this, query))
-                case exp.Any() | exp.All() if isinstance(node.this, exp.Query):
-                    raise UnsupportedError("ANY and ALL inside an expression", position_of(node))
+                    return exp.Not(this=self._compared(node.this, query))
+                case exp.Binary() if is_quantified(node):
+                    every = isinstance(node.expression, exp.All)
+                    return self._compared(node.this, node.expression.this, type(node), every)
                 case exp.Array() if (listed := query_of(node)) is not None:
                     return self.bind(as_list(listed))
                 case exp.Subquery() | exp.Select():
@@ -476,22 +477,17 @@ class Source:
         self._waiting += pending
         return operand(scalar)
 
-    def _in(self, wanted: exp.Expr, query: exp.Expr) -> Scalar:
+    def _compared(
+        self, wanted: exp.Expr, query: exp.Expr, comparison: type[exp.Binary] = exp.EQ, every: bool = False
+    ) -> Scalar:
         nested = self._nested(query)
-        if isinstance(wanted, exp.Tuple):
-            raise UnsupportedError("IN over several columns inside an expression", position_of(wanted))
-        self._one_column(nested, query)
-        scalar = self.bind(wanted)
-        return self._wait(self._in_value(scalar, nested))
+        values = [self.bind(w) for w in (wanted.expressions if isinstance(wanted, exp.Tuple) else [wanted])]
+        self._as_many(values, nested, query)
+        return self._wait(compared(values, nested, self.env.fresh, comparison, every))
 
-    def _in_value(self, wanted: Scalar, nested: Nested) -> Joined:
-        if not nested.one_row:
-            return in_as_value(wanted, nested, self.env.fresh)
-        pending, value = value_of(replace(nested, present=None), self.env.fresh)
-        same: Scalar = exp.EQ(this=operand(wanted), expression=operand(value))
-        if nested.present is None:
-            return pending, same
-        return pending, exp.Case(ifs=[exp.If(this=nested.present.copy(), true=same)], default=exp.false())
+    def _as_many(self, values: list[Scalar], nested: Nested, tree: exp.Expr) -> None:
+        if len(values) != len(nested.outputs):
+            raise SqlError(f"{len(values)} values are compared with {len(nested.outputs)} columns", position_of(tree))
 
     def _one_column(self, nested: Nested, tree: exp.Expr) -> None:
         if len(nested.outputs) != 1:
@@ -531,13 +527,10 @@ class Source:
     def _in_tests(self, wanted: exp.Expr, query: exp.Expr, negated: bool) -> list[Scalar | Pending]:
         nested = self._nested(query, theta=not negated)
         parts = [self.bind(w) for w in (wanted.expressions if isinstance(wanted, exp.Tuple) else [wanted])]
-        if len(parts) != len(nested.outputs):
-            raise SqlError(f"IN compares {len(parts)} with {len(nested.outputs)} columns", position_of(query))
-        if nested.one_row and len(parts) == 1:
-            same = self._wait(self._in_value(parts[0], nested))
-            return [exp.Not(this=same) if negated else same]
+        self._as_many(parts, nested, query)
         if nested.one_row:
-            raise UnsupportedError("IN over several columns of one row", position_of(query))
+            same = self._wait(compared(parts, nested, self.env.fresh))
+            return [exp.Not(this=same) if negated else same]
         equal = [exp.EQ(this=operand(w), expression=operand(o)) for w, o in zip(parts, nested.outputs, strict=True)]
         if not negated:
             return [linked(nested, JoinKind.SEMI, *equal)]
@@ -554,16 +547,17 @@ class Source:
         """x > ANY (…): some row for which it is true. x > ALL (…): no row for which it is not."""
         quantified = comparison.expression
         nested = self._nested(quantified.this, theta=True)
-        self._one_column(nested, quantified.this)
+        wanted, every = self.bind(comparison.this), isinstance(quantified, exp.All)
+        self._as_many([wanted], nested, quantified.this)
         if nested.one_row:
-            raise UnsupportedError("ANY and ALL over an aggregate without GROUP BY", position_of(comparison))
-        left, right = operand(self.bind(comparison.this)), operand(nested.outputs[0])
-        holds = type(comparison)(this=left, expression=right)
-        if isinstance(quantified, exp.Any):
-            kind, asked = (JoinKind.ANTI, _unless_false(holds)) if negated else (JoinKind.SEMI, holds)
-        else:
+            value = self._wait(compared([wanted], nested, self.env.fresh, type(comparison), every))
+            return [exp.Not(this=value) if negated else value]
+        holds = type(comparison)(this=operand(wanted), expression=operand(nested.outputs[0]))
+        if every:
             fails = exp.Not(this=exp.paren(holds))
             kind, asked = (JoinKind.SEMI, fails) if negated else (JoinKind.ANTI, _unless_false(fails))
+        else:
+            kind, asked = (JoinKind.ANTI, _unless_false(holds)) if negated else (JoinKind.SEMI, holds)
         return [linked(nested, kind, asked)]
 
 

@@ -12,7 +12,7 @@ and those of the query around.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -94,8 +94,17 @@ class Pending:
     @property
     def reads(self) -> frozenset[str]:
         """Columns of the query around."""
-        of_domains = (value for domain in self.domains for value in domain.values)
-        return frozenset().union(*map(columns_of, (*self.condition, *of_domains))) - self.ids
+        return frozenset().union(*map(columns_of, self._scalars)) - self.ids
+
+    @property
+    def above_windows(self) -> bool:
+        return any(scalar.find(exp.Window) for scalar in self._scalars)
+
+    @property
+    def _scalars(self) -> Iterator[Scalar]:
+        yield from self.condition
+        for domain in self.domains:
+            yield from domain.values
 
     def rewritten(self, rewrite: Callable[[Scalar], Scalar]) -> Pending:
         domains = tuple(replace(d, values=tuple(map(rewrite, d.values))) for d in self.domains)
@@ -181,7 +190,7 @@ def value_of(nested: Nested, fresh: Fresh) -> Joined:
     """
     value = nested.outputs[0]
     if nested.one_row:
-        shown = value if nested.present is None else _case((nested.present, value))
+        shown = value if nested.present is None else case_of((nested.present, value))
         kind = JoinKind.LEFT if nested.correlated else JoinKind.INNER
         return [linked(nested, kind)], shown
     if nested.single and nested.correlated:
@@ -190,7 +199,7 @@ def value_of(nested: Nested, fresh: Fresh) -> Joined:
     count, single = Field(fresh("rows"), "BIGINT"), Field(fresh("value"))
     calls = (Named(count, exp.Count(this=exp.Star())), Named(single, exp.Max(this=value.copy())))
     several = exp.GT(this=column(count.id), expression=integer(1))
-    shown = _case((several, raise_error("a scalar subquery gives more than one row")), default=column(single.id))
+    shown = case_of((several, raise_error("a scalar subquery gives more than one row")), default=column(single.id))
     keys, links = by_link(nested, fresh)
     grouped = Aggregate(nested.node, keys, calls)
     kind = JoinKind.LEFT if nested.correlated else JoinKind.INNER
@@ -226,48 +235,8 @@ def exists_as_value(nested: Nested, fresh: Fresh) -> Joined:
         whole = Project(Aggregate(nested.node, (), (count,)), (some,))
         return [Pending(whole, JoinKind.INNER, ())], column(flag.id)
     keys, links = by_link(nested, fresh)
-    node = _flagged(Aggregate(nested.node, keys), flag)
-    return [Pending(node, JoinKind.LEFT, links, nested.domains)], _not_null(column(flag.id))
-
-
-def in_as_value(wanted: Scalar, nested: Nested, fresh: Fresh) -> Joined:
-    """x IN (subquery) inside an expression, with its three values.
-
-    TRUE where x is found; else NULL where x is NULL and there are rows, or a row is NULL; else FALSE.
-    """
-    nulls, some, has_null = null_rows(nested, fresh)
-    flag, output = Field(fresh("found"), "BOOLEAN"), Field(fresh("value"))
-    keys, links = by_link(nested, fresh)
-    single = Aggregate(nested.node, (*keys, Named(output, nested.outputs[0])))
-    met = exp.EQ(this=operand(wanted), expression=column(output.id))
-    found = Pending(_flagged(single, flag), JoinKind.LEFT, (*links, met), nested.domains)
-    value = _case(
-        (_not_null(column(flag.id)), exp.true()),
-        (exp.And(this=_is_null(wanted), expression=some.copy()), exp.null()),
-        (has_null, exp.null()),
-        default=exp.false(),
-    )
-    return [found, nulls], value
-
-
-def null_rows(nested: Nested, fresh: Fresh) -> tuple[Pending, Scalar, Scalar]:
-    """For each link: whether the subquery has rows at all, and whether one of them is NULL."""
-    total, known = Field(fresh("rows"), "BIGINT"), Field(fresh("known"), "BIGINT")
-    calls = (
-        Named(total, exp.Count(this=exp.Star())),
-        Named(known, exp.Count(this=nested.outputs[0].copy())),
-    )
-    keys, links = by_link(nested, fresh)
-    some, has_null = Field(fresh("some"), "BOOLEAN"), Field(fresh("has_null"), "BOOLEAN")
-    flags = (
-        Named(some, exp.GT(this=column(total.id), expression=integer(0))),
-        Named(has_null, exp.GT(this=column(total.id), expression=column(known.id))),
-    )
-    passed = tuple(Named(k.field, column(k.field.id)) for k in keys)
-    node = Project(Aggregate(nested.node, keys, calls), (*passed, *flags))
-    kind = JoinKind.LEFT if nested.correlated else JoinKind.INNER
-    there, null = (exp.Coalesce(this=column(f.id), expressions=[exp.false()]) for f in (some, has_null))
-    return Pending(node, kind, links, nested.domains), there, null
+    node = flagged(Aggregate(nested.node, keys), flag)
+    return [Pending(node, JoinKind.LEFT, links, nested.domains)], not_null(column(flag.id))
 
 
 def by_link(nested: Nested, fresh: Fresh) -> tuple[tuple[Named, ...], tuple[Scalar, ...]]:
@@ -292,18 +261,18 @@ def presence(nested: Nested) -> Joined:
     return [linked(nested, kind)], exp.Coalesce(this=nested.present.copy(), expressions=[exp.false()])
 
 
-def _flagged(node: Node, flag: Field) -> Node:
+def flagged(node: Node, flag: Field) -> Node:
     return Project(node, (*(Named(f, column(f.id)) for f in node.fields), Named(flag, exp.true())))
 
 
-def _case(*branches: tuple[Scalar, Scalar], default: Scalar | None = None) -> Scalar:
+def case_of(*branches: tuple[Scalar, Scalar], default: Scalar | None = None) -> Scalar:
     ifs = [exp.If(this=when.copy(), true=then.copy()) for when, then in branches]
     return exp.Case(ifs=ifs, default=default)
 
 
-def _is_null(scalar: Scalar) -> Scalar:
+def is_null(scalar: Scalar) -> Scalar:
     return exp.Is(this=operand(scalar), expression=exp.Null())
 
 
-def _not_null(scalar: Scalar) -> Scalar:
-    return exp.Not(this=_is_null(scalar))
+def not_null(scalar: Scalar) -> Scalar:
+    return exp.Not(this=is_null(scalar))
