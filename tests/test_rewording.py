@@ -115,6 +115,7 @@ def test_texts(written: str, text: str, wanted: str, reworded: str) -> None:
         ("SELECT a FROM t FETCH FIRST 3 ROWS WITH TIES", "duckdb", "WITH TIES needs ORDER BY"),
         ("SELECT * FROM t ORDER BY 2 FETCH FIRST 3 ROWS WITH TIES", "duckdb", "by its number"),
         ("SELECT FIRST(a ORDER BY b) FROM t", "spark", "ORDER BY inside FIRST"),
+        ("SELECT k FROM t GROUP BY k HAVING MAX(a) > ANY (SELECT b FROM u)", "spark", "ANY and ALL over an aggregate"),
         ("SELECT DISTINCT ON (k) k FROM t QUALIFY COUNT(*) OVER () > 1 ORDER BY k", "spark", "DISTINCT ON"),
     ],
 )

@@ -210,6 +210,9 @@ def quantified_as_exists(query: exp.Query) -> exp.Query | None:
     changed = query.copy()
     comparisons = [c for c in changed.find_all(exp.Binary) if is_quantified(c)]
     for comparison in comparisons:
+        if comparison.this.find(exp.AggFunc, exp.Window):
+            said, hint = "ANY and ALL over an aggregate or a window function", "compute its value in a query in FROM"
+            raise SqlError(f"{said} cannot be said in this dialect", position_of(comparison), hint)
         asked = _asked_by_where(comparison)
         comparison.replace(as_test(comparison) if asked else exp.paren(as_value(comparison), copy=False))
     return changed if comparisons else None
