@@ -870,7 +870,7 @@ CASES = (
     ),
     Case(
         "in of several columns, selected",
-        "SELECT kind, customer, (kind, customer) IN (SELECT tag, customer FROM tags) AS a, (customer, kind) NOT IN (SELECT customer, tag FROM tags WHERE tag IS NOT NULL) AS b FROM events",
+        "SELECT kind, customer, (kind, customer) IN (SELECT tag, customer FROM tags) AS a, (customer, kind) NOT IN (SELECT customer, tag FROM tags WHERE tag IS NOT NULL) AS b, (customer, kind) = ALL (SELECT customer, tag FROM tags WHERE customer > 6) AS c FROM events",
     ),
     Case(
         "any and in of windows",

@@ -483,6 +483,8 @@ class Source:
         nested = self._nested(query)
         values = [self.bind(w) for w in (wanted.expressions if isinstance(wanted, exp.Tuple) else [wanted])]
         self._as_many(values, nested, query)
+        if len(values) > 1 and comparison is not exp.EQ:
+            raise UnsupportedError("ANY and ALL over several columns, but for = and <> ALL", position_of(wanted))
         return self._wait(compared(values, nested, self.env.fresh, comparison, every))
 
     def _as_many(self, values: list[Scalar], nested: Nested, tree: exp.Expr) -> None:
@@ -512,7 +514,7 @@ class Source:
                 return self._in_tests(inner.this, query, negated)
             case exp.NEQ(expression=exp.All(this=exp.Query() as query)):
                 return self._in_tests(inner.this, query, not negated)
-            case exp.Binary(expression=exp.Any() | exp.All()) if isinstance(inner.expression.this, exp.Query):
+            case exp.Binary() if is_quantified(inner) and not isinstance(inner.this, exp.Tuple):
                 return self._comparing_tests(inner, negated)
             case _:
                 return [self.bind(part)]
