@@ -27,17 +27,39 @@ from viewkeep.plan.scalars import Scalar
 
 
 def show(node: Node, note: Callable[[Node], str] | None = None) -> str:
-    """The tree; `note` may add a word to each line."""
+    """The tree; `note` may add a word to each line. A part that stands in several places is written out at the first
+    of them, with a number by which the others name it."""
     lines: list[str] = []
+    shared, numbers = _shared(node), dict[int, int]()
 
     def visit(node: Node, depth: int) -> None:
         words = note(node) if note else ""
-        lines.append("  " * depth + headline(node) + (f"   -- {words}" if words else ""))
+        told = headline(node) + (f"   -- {words}" if words else "")
+        if id(node) in numbers:
+            lines.append("  " * depth + f"(as #{numbers[id(node)]}) {told}")
+            return
+        if id(node) in shared:
+            numbers[id(node)] = len(numbers) + 1
+            told = f"#{numbers[id(node)]} {told}"
+        lines.append("  " * depth + told)
         for child in inputs_of(node):
             visit(child, depth + 1)
 
     visit(node, 0)
     return "\n".join(lines)
+
+
+def _shared(root: Node) -> set[int]:
+    """The nodes that have inputs and are an input of several others."""
+    seen, shared, open_ = set[int](), set[int](), [root]
+    while open_:
+        node = open_.pop()
+        if id(node) in seen:
+            shared.add(id(node))
+        else:
+            seen.add(id(node))
+            open_ += [child for child in inputs_of(node) if inputs_of(child)]
+    return shared
 
 
 def headline(node: Node) -> str:
