@@ -86,6 +86,7 @@ NOT_SPARK = {
     "exclude": "EXCLUDE in a frame",
     "window order by": "window functions in ORDER BY",
     "window count distinct": "DISTINCT in a window",
+    "right join on a count": "correlated scalar subqueries in ON",
     "exists two deep": "names of a query two levels out",
     "exists two deep to the outermost": "names of a query two levels out",
     "in selected": "NULL as the value of IN: Spark says FALSE",

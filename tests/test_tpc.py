@@ -109,6 +109,14 @@ def test_tpch_is_kept_on_spark(name: str, spark: Engine) -> None:
     follow(TPCH, name, 0, spark, batches=2)
 
 
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", TPCDS.queries)
+def test_tpcds_is_kept_on_spark(name: str, spark: Engine) -> None:
+    follow(TPCDS, name, SEEDS["TPC-DS"].get(name, 0), spark, batches=1)
+
+
 @pytest.mark.parametrize("name", TPCH.queries)
 def test_tpch_compiles_for_spark(name: str) -> None:
     compile_for_spark(TPCH, name)
