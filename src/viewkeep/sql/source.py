@@ -489,7 +489,7 @@ class Source:
 
     def _as_many(self, values: list[Scalar], nested: Nested, tree: exp.Expr) -> None:
         if len(values) != len(nested.outputs):
-            raise SqlError(f"{len(values)} values are compared with {len(nested.outputs)} columns", position_of(tree))
+            raise SqlError(f"a row of {len(values)} is compared with one of {len(nested.outputs)}", position_of(tree))
 
     def _one_column(self, nested: Nested, tree: exp.Expr) -> None:
         if len(nested.outputs) != 1:
