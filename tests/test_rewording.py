@@ -99,6 +99,20 @@ TEXTS = [
         "spark",
         "SELECT (CASE WHEN EXISTS(SELECT 1 FROM (SELECT b FROM u) AS _vk_rows(_vk_value) WHERE a > _vk_rows._vk_value) THEN TRUE WHEN EXISTS(SELECT 1 FROM (SELECT b FROM u) AS _vk_rows(_vk_value) WHERE (a > _vk_rows._vk_value) IS NULL) THEN NULL ELSE FALSE END) AS p FROM t WHERE (NOT EXISTS(SELECT 1 FROM (SELECT k FROM u WHERE u.a = t.a) AS _vk_rows(_vk_value) WHERE NOT COALESCE(b <= _vk_rows._vk_value, FALSE))) AND EXISTS(SELECT 1 FROM (SELECT 1) AS _vk_rows(_vk_value) WHERE a = _vk_rows._vk_value)",
     ),
+    (
+        "functions with another value",
+        "duckdb",
+        "SELECT ARG_MIN(a, b) FILTER (WHERE k > 1) AS m, COUNT_IF(a > 1) AS n, CONCAT(a, '-', b + 1) AS c, LOG(2, a) AS l FROM t GROUP BY DATE_DIFF('month', DATE_ADD(d, INTERVAL 1 DAY), e), ISODOW(d)",
+        "spark",
+        "SELECT MIN_BY(a, CASE WHEN NOT a IS NULL THEN b END) FILTER(WHERE k > 1) AS m, SUM(CAST(a > 1 AS INT)) AS n, CONCAT(COALESCE(a || '', ''), '-', COALESCE((b + 1) || '', '')) AS c, LOG(2, a) AS l FROM t GROUP BY DATEDIFF(MONTH, DATE_TRUNC('MONTH', (d + INTERVAL '1' DAY)), DATE_TRUNC('MONTH', e)), (WEEKDAY(d) + 1)",
+    ),
+    (
+        "the same words, of Spark",
+        "spark",
+        "SELECT MIN_BY(a, b) AS m, COUNT_IF(a > 1) AS n, LOG(a) AS l, DAYOFWEEK(d) AS w FROM t",
+        "spark",
+        "SELECT MIN_BY(a, b) AS m, COUNT_IF(a > 1) AS n, LOG(a) AS l, DAYOFWEEK(d) AS w FROM t",
+    ),
     ("nothing to do", "duckdb", "select A  from t -- with ties", "duckdb", "SELECT A FROM t /* with ties */"),
     ("left to the letter", "duckdb", "select A  from t", "duckdb", "select A  from t"),
 ]
@@ -150,6 +164,8 @@ VIEWS = {
     "any and all asked": ("SELECT a FROM r WHERE b >= ANY (SELECT k FROM r) AND (k <> ALL (SELECT b FROM r WHERE b > 2))",) * 2,
     "not all, or any": ("SELECT a FROM r WHERE NOT b < ALL (SELECT k FROM r WHERE k > 1) OR k = ANY (SELECT b - 2 FROM r)",) * 2,
     "sets": ("SELECT k, b, GROUPING(k, b) AS g, COUNT(*) AS n FROM r GROUP BY CUBE (k, b)",) * 2,
+    "aggregates that pass over NULL": ("SELECT k, MIN_BY(b, a) AS x, ARG_MAX(b, a) FILTER (WHERE a % 3 > 0) AS y, COUNT_IF(b > 2) AS n FROM r GROUP BY k",) * 2,
+    "functions": ("SELECT a, CONCAT('n', b, k) AS t, LOG(a + 1) AS l, ISNAN(b) AS q, DAYNAME(d) AS dn, MONTHNAME(d) AS mn, WEEK(d) AS w, ISODOW(d) AS i, EXTRACT(DOW FROM d) AS o, DATE_DIFF('month', DATE '2019-12-31', d) AS m, DATE_DIFF('week', DATE '2019-12-31', d) AS ww FROM (SELECT *, DATE '2020-01-01' + 3 * a AS d FROM r) t",) * 2,
     "first of each, cut": ("SELECT DISTINCT ON (k) k, a FROM r ORDER BY k DESC NULLS LAST, b DESC NULLS LAST, a LIMIT 2",) * 2,
 }  # fmt: skip
 

@@ -32,6 +32,7 @@ from sqlglot.errors import UnsupportedError as UnsupportedInDialect
 from viewkeep.errors import SqlError
 from viewkeep.plan.scalars import integer
 from viewkeep.sql.empty_set import total_of
+from viewkeep.sql.functions import respelled
 from viewkeep.sql.meanings import Meaning, meaning
 from viewkeep.sql.ordering import by_all, cut_of, output_index
 from viewkeep.sql.parse import parse_one, position_of
@@ -54,6 +55,7 @@ def to_dialect(text: str, written: str, wanted: str) -> str:
     tree = reworded(parse_one(text, written), wanted)
     if meaning(written).empty_set_has_row and not meaning(wanted).empty_set_has_row:
         tree = _each_query(tree, empty_set_with_row)
+    tree = respelled(tree, written, wanted)
     try:
         return tree.sql(dialect=wanted, unsupported_level=ErrorLevel.RAISE, copy=False)
     except UnsupportedInDialect as error:
