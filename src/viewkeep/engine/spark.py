@@ -16,6 +16,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cached_property
+from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -64,6 +65,9 @@ _WRITTEN = "vk-"
 _KEEPERS = itertools.count(1)
 _GROUPS = itertools.count(1)
 _KEPT_RELATIONS = 200
+_SETTINGS = Lock()
+"""Held while a setting of a session, which threads share, is another one for a while."""
+_EXCLUDED, _MERGING = "spark.sql.optimizer.excludedRules", "org.apache.spark.sql.catalyst.optimizer.MergeSubplans"
 _TOO_LARGE = "spark.driver.maxResultSize"
 _NOT_FETCHED = (
     ArrayType, MapType, StructType, VariantType, CalendarIntervalType, DayTimeIntervalType, YearMonthIntervalType,
@@ -193,7 +197,7 @@ class Spark:
         try:
             for name, step in steps.items():
                 # A checkpoint has no history that its readers would plan again, each of them.
-                with self.counted():
+                with self.counted(), self._subqueries_apart():
                     self.register(self.session.sql(step, args=args).localCheckpoint(eager=False), name)
             return self.session.sql(text, args=args)
         except SPARK_ERRORS as error:
@@ -267,6 +271,21 @@ class Spark:
             yield
         finally:
             self.jobs += len(self._context.statusTracker().getJobIdsForGroup(group))
+
+    @contextmanager
+    def _subqueries_apart(self) -> Iterator[None]:
+        """A checkpoint asks its plan for constraints. Spark 4.2 fails there, with an internal error, where it has put
+        several scalar subqueries together."""
+        with _SETTINGS:
+            before = self.session.conf.get(_EXCLUDED, None)
+            self.session.conf.set(_EXCLUDED, f"{before},{_MERGING}" if before else _MERGING)
+            try:
+                yield
+            finally:
+                if before:
+                    self.session.conf.set(_EXCLUDED, before)
+                else:
+                    self.session.conf.unset(_EXCLUDED)
 
     def close(self) -> None:
         for name in self._relations:

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from viewkeep.incremental.weighted import Weighted, keep, to_rows
 from viewkeep.plan.nodes import Aggregate, Field, Filter, Fresh, Named, Node, Project, types_of
-from viewkeep.plan.scalars import Scalar, column, integer, is_exact
+from viewkeep.plan.scalars import Scalar, column, integer, is_decimal, is_exact, negated
 
 
 def aggregate_weighted(node: Aggregate, rows: Weighted, fresh: Fresh) -> Node:
@@ -29,7 +29,7 @@ def aggregate_weighted(node: Aggregate, rows: Weighted, fresh: Fresh) -> Node:
     total = Named(Field(fresh("rows"), "BIGINT"), _count(weight))
     calls, outputs = [total], []
     for call in node.calls:
-        new, value = _weighted(call.scalar, weight, column(total.field.id), fresh)
+        new, value = _weighted(call.scalar, weight, column(total.field.id), types, fresh)
         calls += new
         outputs.append(Named(call.field, value))
     grouped: Node = Aggregate(rows.node, node.keys, tuple(calls))
@@ -45,7 +45,9 @@ def _adds_up(call: Scalar, types: dict[str, str]) -> bool:
     return isinstance(call, exp.Count) or (isinstance(call, exp.Sum) and is_exact(argument, types))
 
 
-def _weighted(call: Scalar, weight: Scalar, rows: Scalar, fresh: Fresh) -> tuple[list[Named], Scalar]:
+def _weighted(
+    call: Scalar, weight: Scalar, rows: Scalar, types: dict[str, str], fresh: Fresh
+) -> tuple[list[Named], Scalar]:
     """Calls over weighted rows, and the value that follows from them."""
     argument = call.this
     if isinstance(argument, exp.Star):
@@ -55,9 +57,14 @@ def _weighted(call: Scalar, weight: Scalar, rows: Scalar, fresh: Fresh) -> tuple
     if isinstance(call, exp.Count):
         return [known], column(known.field.id)
     signs = (exp.GT(this=weight.copy(), expression=integer(0)), exp.LT(this=weight.copy(), expression=integer(0)))
+    some = exp.NEQ(this=column(known.field.id), expression=integer(0))
+    if is_decimal(argument, types):
+        # Not a difference of two sums: Spark would round the last digits of a wide one away.
+        either = exp.Case(ifs=[exp.If(this=signs[0], true=argument.copy())], default=negated(argument))
+        net = Named(Field(fresh("part")), exp.Sum(this=either))
+        return [known, net], _when(some, column(net.field.id))
     gained, lost = (Named(Field(fresh("part")), exp.Sum(this=_when(sign, argument))) for sign in signs)
     both = exp.Sub(this=_zero(column(gained.field.id)), expression=_zero(column(lost.field.id)))
-    some = exp.NEQ(this=column(known.field.id), expression=integer(0))
     return [known, gained, lost], _when(some, both)
 
 

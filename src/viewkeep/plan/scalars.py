@@ -126,6 +126,9 @@ def negated(scalar: Scalar) -> Scalar:
     return exp.Anonymous(this=NEGATED, expressions=[scalar.copy()])
 
 
+_DOUBLES = ("DOUBLE", "FLOAT", "REAL")
+
+
 def is_exact(scalar: Scalar, types: Mapping[str, str]) -> bool:
     """Whether arithmetic on this value is exact, so that what was added can be taken away again.
 
@@ -150,15 +153,8 @@ def is_exact(scalar: Scalar, types: Mapping[str, str]) -> bool:
             return is_exact(scalar.this, types)
         case exp.Add() | exp.Sub() | exp.Mul() | exp.Mod():
             return is_exact(scalar.left, types) and is_exact(scalar.right, types)
-        case exp.Case():
-            default = scalar.args.get("default")
-            results = [i.args["true"] for i in scalar.args["ifs"]] + ([default] if default else [])
-            return all(is_exact(r, types) for r in results)
-        case exp.If():
-            otherwise = scalar.args.get("false")
-            return is_exact(scalar.args["true"], types) and (otherwise is None or is_exact(otherwise, types))
-        case exp.Coalesce() | exp.Greatest() | exp.Least():
-            return all(is_exact(e, types) for e in (scalar.this, *scalar.expressions))
+        case exp.Case() | exp.If() | exp.Coalesce() | exp.Greatest() | exp.Least():
+            return all(is_exact(value, types) for value in _one_of(scalar))
         case exp.Nullif():
             return is_exact(scalar.this, types)
         case exp.Length():
@@ -167,6 +163,18 @@ def is_exact(scalar: Scalar, types: Mapping[str, str]) -> bool:
             return scalar.name.upper() in _WHOLE_PARTS
         case _:
             return False
+
+
+def _one_of(scalar: Scalar) -> list[Scalar]:
+    """The values of which an expression gives one."""
+    match scalar:
+        case exp.Case():
+            values = [*(i.args["true"] for i in scalar.args["ifs"]), scalar.args.get("default")]
+        case exp.If():
+            values = [scalar.args["true"], scalar.args.get("false")]
+        case _:
+            values = [scalar.this, *scalar.expressions]
+    return [v for v in values if v is not None]
 
 
 def is_whole(scalar: Scalar, types: Mapping[str, str]) -> bool:
@@ -186,16 +194,51 @@ def is_decimal(scalar: Scalar, types: Mapping[str, str]) -> bool:
 
     >>> is_decimal(exp.Mul(this=column("a"), expression=column("b")), {"a": "DECIMAL(12, 2)", "b": "INTEGER"})
     True
+    >>> is_decimal(exp.Coalesce(this=column("a"), expressions=[integer(0)]), {"a": "DECIMAL(12, 2)"})
+    True
     """
     if not is_exact(scalar, types):
         return False
     match scalar:
         case exp.Column():
             return types[scalar.name].upper().startswith(("DECIMAL", "NUMERIC"))
-        case exp.Paren() | exp.Neg():
+        case exp.Literal():
+            return not scalar.is_int
+        case exp.Cast():
+            return scalar.to.is_type("decimal")
+        case exp.Paren() | exp.Neg() | exp.Abs() | exp.Nullif():
             return is_decimal(scalar.this, types)
-        case exp.Add() | exp.Sub() | exp.Mul():
+        case exp.Add() | exp.Sub() | exp.Mul() | exp.Mod():
             return is_decimal(scalar.left, types) or is_decimal(scalar.right, types)
+        case exp.Case() | exp.If() | exp.Coalesce() | exp.Greatest() | exp.Least():
+            return any(is_decimal(value, types) for value in _one_of(scalar))
+        case _:
+            return False
+
+
+def is_double(scalar: Scalar, types: Mapping[str, str]) -> bool:
+    """Whether a value is certainly a DOUBLE or FLOAT.
+
+    >>> is_double(exp.Div(this=column("a"), expression=column("b")), {"a": "INTEGER", "b": "INTEGER"})
+    True
+    >>> is_double(exp.Div(this=column("a"), expression=column("b")), {"a": "DECIMAL(9, 2)", "b": "INTEGER"})
+    False
+    """
+    match scalar:
+        case exp.Column():
+            return types.get(scalar.name, "UNKNOWN").split("(")[0].upper() in _DOUBLES
+        case exp.Cast():
+            return scalar.to.is_type("double", "float")
+        case exp.Sqrt() | exp.Ln() | exp.Log() | exp.Exp() | exp.Pow():
+            return True
+        case exp.Paren() | exp.Neg() | exp.Abs() | exp.Nullif():
+            return is_double(scalar.this, types)
+        case exp.Div() if is_whole(scalar.left, types) and is_whole(scalar.right, types):
+            return True
+        case exp.Add() | exp.Sub() | exp.Mul() | exp.Div():
+            return is_double(scalar.left, types) or is_double(scalar.right, types)
+        case exp.Case() | exp.If() | exp.Coalesce() | exp.Greatest() | exp.Least():
+            return any(is_double(value, types) for value in _one_of(scalar))
         case _:
             return False
 

@@ -23,7 +23,7 @@ from sqlglot import exp
 
 from viewkeep.plan.lists import first, nth
 from viewkeep.plan.nodes import Aggregate, Field, Fresh, Named, types_of
-from viewkeep.plan.scalars import Scalar, column, integer, is_exact, is_whole, of_one_value
+from viewkeep.plan.scalars import Scalar, column, integer, is_double, is_exact, is_whole, of_one_value
 from viewkeep.strategy import names
 from viewkeep.strategy.runners_up import Ranked
 
@@ -142,9 +142,11 @@ _QUOTIENT_DIGITS = 18
 
 
 def _rounds(argument: Scalar, types: Mapping[str, str]) -> bool:
-    """Whether sum / count has fewer digits than the engine's own average: then only that will do."""
-    if is_whole(argument, types) or not is_exact(argument, types):
+    """Whether sum / count may have fewer digits than the engine's own average: then only that will do."""
+    if is_whole(argument, types) or is_double(argument, types):
         return False
+    if not is_exact(argument, types):  # a quotient of decimals, or what nobody knows the type of
+        return True
     declared = types[argument.name] if isinstance(argument, exp.Column) else ""
     digits = re.match(r"(?:DECIMAL|NUMERIC)\((\d+)", declared.upper())
     return digits is None or int(digits[1]) > _QUOTIENT_DIGITS

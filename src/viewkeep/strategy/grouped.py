@@ -133,6 +133,11 @@ def _zero(scalar: Scalar) -> Scalar:
 
 
 # ---------------------------------------------------------------------- state with other rules
+_SUMMED = (Rule.ADD, Rule.EXTEND_SUM)
+"""Their stored value and what is added are rows of one SUM. By + Spark would give a wide decimal fewer digits after the
+point."""
+
+
 def _combine(layout: GroupLayout, change: Weighted, context: Context) -> tuple[Step, ...]:
     groups = Combination(layout, change, context, names.stage(layout.view, "groups"))
     found = "affected groups are found by key" if layout.keys else "there is one group"
@@ -192,7 +197,7 @@ class Combination:
         both = Union((old, changes), (*self.key_fields, *state))
         # One row from each side at most, so any aggregate that skips NULLs picks the one there is. What is
         # added has a value on both sides.
-        added = {self.gain[c.field.id].id for c in self.layout.state.components if c.rule is Rule.ADD}
+        added = {self.gain[c.field.id].id for c in self.layout.state.components if c.rule in _SUMMED}
         picked = Aggregate(
             both,
             keep(self.key_fields),
@@ -215,7 +220,7 @@ class Combination:
         return (
             self.rows_before,
             self.rows_gain,
-            *(self.before[c.field.id] for c in lossy),
+            *(self.before[c.field.id] for c in lossy if c.rule not in _SUMMED),
             *(self.gain[c.field.id] for c in derived),
             *(self.loss[c.field.id] for c in lossy),
         )
@@ -266,8 +271,7 @@ class Combination:
         for component in self.layout.state.components:
             stored = column(component.field.id)
             outputs[self.before[component.field.id].id] = stored
-            added = component.rule is Rule.ADD
-            outputs[self.gain[component.field.id].id] = stored if added else _nothing(stored)
+            outputs[self.gain[component.field.id].id] = stored if component.rule in _SUMMED else _nothing(stored)
             counted = component.rule is Rule.EXTEND_SUM
             outputs[self.loss[component.field.id].id] = _nothing(column(names.ROWS) if counted else stored)
         for lists in self.lists:
@@ -316,9 +320,7 @@ class Combination:
                 case Rule.ADD:
                     value: Scalar = _zero(gain)
                 case Rule.EXTEND_SUM:
-                    value = exp.Coalesce(
-                        this=exp.Add(this=before, expression=gain), expressions=[before.copy(), gain.copy()]
-                    )
+                    value = gain
                 case Rule.RANKED:
                     value = column(ranked[component.field.id])
                 case Rule.EXTEND_MIN:
