@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import viewkeep
 
@@ -651,3 +652,12 @@ def run_batches(
         way = WAYS[(number + world.rng.randrange(3)) % 3] if keeper.dialect == "duckdb" else "apply"
         world.play(keeper, way)
         check(f"batch {number} {batch.__name__} by {way}")
+
+
+def as_if_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are pruned by keys, views of sums are changed file by file and by Spark, however small they are."""
+    from viewkeep.runtime.lake import maintenance
+
+    monkeypatch.setattr(maintenance, "FEW", 0)
+    monkeypatch.setattr(maintenance, "SMALL", 0)
+    monkeypatch.setattr(maintenance.Maintenance, "_little", lambda self: False)

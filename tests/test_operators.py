@@ -19,6 +19,7 @@ from support import (
     Batch,
     Engine,
     World,
+    as_if_large,
     assert_view_equals_query,
     empty,
     everything,
@@ -91,6 +92,7 @@ NOT_SPARK = {
     "exists two deep to the outermost": "names of a query two levels out",
     "in selected": "NULL as the value of IN: Spark says FALSE",
     "in selected, correlated": "NULL as the value of IN: Spark says FALSE",
+    "full join on in and not in": "NULL as the value of IN, also in ON: Spark says FALSE",
     "in of several columns, selected": "NULL as the value of IN: Spark says FALSE",
     "any and in of windows": "ANY over a window function",
     "any, all and in of groups": "ANY over an aggregate",
@@ -133,15 +135,6 @@ def follow_together(keeper: viewkeep.Keeper, world: World, cases: Sequence[Case]
 
 def warehouse_of(cases: Sequence[Case], engine: Engine, seed: int) -> tuple[viewkeep.Keeper, World]:
     return open_keeper(*(t for t in TABLES if any(t in c.tables for c in cases)), seed=seed, engine=engine)
-
-
-def as_if_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables are pruned by keys, views of sums are changed file by file and by Spark, however small they are."""
-    from viewkeep.runtime.lake import maintenance
-
-    monkeypatch.setattr(maintenance, "FEW", 0)
-    monkeypatch.setattr(maintenance, "SMALL", 0)
-    monkeypatch.setattr(maintenance.Maintenance, "_little", lambda self: False)
 
 
 @pytest.mark.slow

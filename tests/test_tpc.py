@@ -46,6 +46,10 @@ SEEDS = {
     },
 }
 """With which a view has rows from the start, where 0 gives none."""
+SPARK_SEEDS = SEEDS["TPC-DS"] | {"q17": 2, "q75": 12}
+"""There with the others the query itself divides by zero, which is an error."""
+TPCDS_ON_SPARK = [n if n == "q23b" else pytest.param(n, marks=pytest.mark.slow) for n in TPCDS.queries]
+"""The one that is run each time has parts that are computed once, with several scalar subqueries in them."""
 
 
 # ---------------------------------------------------------------------- kept
@@ -109,12 +113,11 @@ def test_tpch_is_kept_on_spark(name: str, spark: Engine) -> None:
     follow(TPCH, name, 0, spark, batches=2)
 
 
-@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", TPCDS.queries)
+@pytest.mark.parametrize("name", TPCDS_ON_SPARK)
 def test_tpcds_is_kept_on_spark(name: str, spark: Engine) -> None:
-    follow(TPCDS, name, SEEDS["TPC-DS"].get(name, 0), spark, batches=1)
+    follow(TPCDS, name, SPARK_SEEDS.get(name, 0), spark, batches=1)
 
 
 @pytest.mark.parametrize("name", TPCH.queries)
