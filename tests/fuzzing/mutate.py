@@ -211,6 +211,7 @@ MUTATIONS = (
     ),
     Mutation("dead groups kept", "weighted_groups.py", "    if node.keys:\n", "    if False:\n"),
     Mutation("sums: losses added", "weighted_groups.py", "both = exp.Sub(", "both = exp.Add("),
+    Mutation("sums: losses of decimals added", "weighted_groups.py", "default=negated(argument)", "default=argument"),
     Mutation("sums of nothing are 0", "weighted_groups.py", "_when(some, both)", "both"),
     Mutation("counts of NULLs", "weighted_groups.py", "_count(_when(present, weight))", "_count(weight)"),
     Mutation(
