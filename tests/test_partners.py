@@ -170,6 +170,10 @@ def test_inserts_into_a_semi_join(keeper: viewkeep.Keeper, query: str) -> None:
         ("SELECT a, (SELECT SUM(b) OVER () FROM r WHERE r.k = l.k HAVING COUNT(*) = 1) AS b FROM l", "a window"),
         ("SELECT a, (SELECT SUM(b) FROM r WHERE r.k = l.k GROUP BY GROUPING SETS (())) AS b FROM l", "GROUPING SETS"),
         ("SELECT a, ARRAY(SELECT DISTINCT b FROM r WHERE r.k = l.k ORDER BY b) AS b FROM l", "ARRAY of a query"),
+        (
+            "SELECT k FROM l GROUP BY k HAVING EXISTS (SELECT 1 FROM r WHERE b = SUM(l.a))",
+            "aggregate of the query around",
+        ),
         ("SELECT a, (k, a) > ALL (SELECT k, b FROM r) AS i FROM l", "several columns"),
         (
             "SELECT l.a FROM l LEFT JOIN r ON l.k = r.k AND EXISTS (SELECT 1 FROM r x WHERE x.k = l.a + r.b)",

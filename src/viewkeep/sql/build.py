@@ -161,6 +161,8 @@ class _Select:
         self.source.read(self.tree)
         if where := self.tree.args.get("where"):
             if contains_aggregate(where):
+                if self.source.scope.outer is not None:
+                    raise UnsupportedError("WHERE with an aggregate of the query around", position_of(where))
                 raise SqlError("WHERE cannot contain an aggregate", position_of(where), "use HAVING")
             self.source.where(where.this)
         items = self._select_items()
