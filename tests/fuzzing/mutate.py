@@ -27,6 +27,7 @@ TESTS = (
     "test_time_filter.py",
     "test_declared_keys.py",
     "test_netting.py",
+    "test_wide_decimals.py",
     "test_operators.py",
 )
 

@@ -18,6 +18,7 @@ CREATE MATERIALIZED VIEW v8 WITH (policy = 'incremental') AS SELECT b.k, t.v FRO
 CREATE MATERIALIZED VIEW v9 WITH (policy = 'incremental') AS SELECT MAX(v) AS v, COUNT(*) AS n FROM (SELECT k, v FROM a ORDER BY v, k, s, d LIMIT 3) t;
 CREATE MATERIALIZED VIEW v10 WITH (policy = 'incremental') AS SELECT d.k, COUNT(*) AS n FROM (SELECT DISTINCT k, v FROM a) d GROUP BY d.k;
 CREATE MATERIALIZED VIEW v11 WITH (policy = 'incremental') AS SELECT a.k, g.n FROM a JOIN (SELECT k, COUNT(*) AS n FROM a GROUP BY k) g ON g.k IS NOT DISTINCT FROM a.k;
+CREATE MATERIALIZED VIEW v12 WITH (policy = 'incremental') AS SELECT t, COUNT(*) AS m FROM (SELECT s, SUM(d) AS t FROM a GROUP BY s) q GROUP BY t;
 INSERT INTO c VALUES (5, 3), (1, 1);
 DELETE FROM a WHERE k = 1;
 -- refresh
