@@ -23,7 +23,7 @@ test: $(STAMP) ## style, types, layers, and the tests on both engines but the lo
 	@$(MAKE) --no-print-directory check
 	@$(BIN)/python -m pytest -n auto -q -m "not slow"
 
-long: $(STAMP) ## the long property runs, on both engines (about an hour)
+long: $(STAMP) ## the long property runs, on both engines (more than an hour)
 	@$(BIN)/python -m pytest -n auto -q -m slow
 
 fast: $(STAMP) ## the tests without the long property runs and without Spark (about a minute)
